@@ -15,7 +15,8 @@ import structured  # noqa: E402
 import tiny_models  # noqa: E402
 
 from ggml._cli import main  # noqa: E402
-from ggml.models import Sampler, load  # noqa: E402
+from ggml.models import Llama, Sampler, load  # noqa: E402
+from ggml.models.llama_cpp.grammar import LlamaGrammar  # noqa: E402
 from ggml.models.sample.constraint import KINDS, PROPERTIES, SIZE, constrained  # noqa: E402
 
 SCHEMAS = int(os.environ.get("GGML_SCHEMAS", "200"))
@@ -214,3 +215,38 @@ def test_the_command(path, tmp_path, capsys):
     assert run("--choice", "left", "--samplers", "top_k;temperature", "--mirostat", "0", "--top-n-sigma", "2") == "left"
     assert main(["run", str(path), "-p", "x", "--regex", "("]) == 1
     assert "ggml run: generate: regex: " in capsys.readouterr().err.replace("run: regex", "run: generate: regex")
+
+
+def test_grammars_and_formats_of_llama(path, tmp_path):
+    (tmp_path / "list.gbnf").write_text('root ::= "[" [0-9] ("," [0-9])? "]"')
+    messages = [{"role": "user", "content": "hi"}]
+    schema = {"type": "json_schema", "json_schema": {"name": "point", "schema": POINT, "strict": True}}
+    with Llama(path, n_ctx=256, n_threads=1, chat_format="chatml", verbose=False) as llama:
+        for grammar, pattern in (
+            (LlamaGrammar.from_string('root ::= "yes" | "no"'), "yes|no"),
+            (LlamaGrammar.from_file(tmp_path / "list.gbnf"), r"\[[0-9](,[0-9])?\]"),
+            (LlamaGrammar.from_json_schema(json.dumps({"enum": [12, "ab"]})), '12|"ab"'),
+        ):
+            answer = llama("x", grammar=grammar, max_tokens=50)["choices"][0]
+            assert re.fullmatch(pattern, answer["text"]) and answer["finish_reason"] == "stop"
+            tokens = []
+            for token in llama.generate(llama.tokenize(b"x"), grammar=grammar):
+                if token in llama.model.tokenizer.eog:
+                    break
+                tokens.append(token)
+            assert re.fullmatch(pattern, llama.detokenize(tokens).decode())
+        for given in (schema, {"type": "json_object", "schema": POINT}, {"type": "json_schema", "schema": POINT}):
+            answer = llama.create_chat_completion(messages, response_format=given, max_tokens=100)["choices"][0]
+            jsonschema.validate(json.loads(answer["message"]["content"]), POINT)
+        answer = llama.create_chat_completion(messages, response_format={"type": "json_object"}, max_tokens=5)
+        assert answer["choices"][0]["message"]["content"].startswith("{")
+        for wrong in ({"type": "xml"}, "json", {"type": "json_schema"}):
+            with pytest.raises(ValueError, match="create_chat_completion: response_format"):
+                llama.create_chat_completion(messages, response_format=wrong)
+        with pytest.raises(TypeError, match="create_completion: grammar is a str: need a LlamaGrammar"):
+            llama("x", grammar="root ::= x")
+        with pytest.raises(ValueError, match="the grammar cannot be parsed"):
+            llama("x", grammar=LlamaGrammar.from_string("root ::= ("))
+    (tmp_path / "empty").write_text("")
+    with pytest.raises(ValueError, match="LlamaGrammar.from_file: .*empty is empty"):
+        LlamaGrammar.from_file(tmp_path / "empty")

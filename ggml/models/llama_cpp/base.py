@@ -35,7 +35,7 @@ CONSTRUCTOR_DEFAULTS = {
     "draft_model": None, "tokenizer": None,
 }  # fmt: skip
 # Arguments of calls with the only value that is supported.
-CALL_DEFAULTS = {"suffix": None, "grammar": None}
+CALL_DEFAULTS = {"suffix": None}
 IGNORED_IN_CALLS = frozenset(("tfs_z", "penalize_nl", "idx"))  # of no effect there either
 
 

@@ -47,7 +47,7 @@ class Completing(Stepping):
             model: str or None; name in the answer.
             options: temperature, top_k, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty,
                 mirostat_mode, mirostat_tau, mirostat_eta, stop, seed, logits_processor, logit_bias, stopping_criteria
-                (see `generate`). All may be given by position too, in llama-cpp-python's order.
+                (see `generate`), grammar (LlamaGrammar). All may be given by position too, in llama-cpp-python's order.
 
         Returns:
             dict with `choices[0]["text"]`, `usage` and more; with `stream`, an iterator over such dicts.
@@ -74,7 +74,6 @@ class Completing(Stepping):
         function_call: Any = None,
         tools: Sequence[Any] | None = None,
         tool_choice: Any = None,
-        response_format: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
         stream: bool = False,
         logprobs: bool | None = None,
@@ -89,7 +88,8 @@ class Completing(Stepping):
             messages: sequence of dicts with `role` and `content`.
             tools, functions: descriptions of functions for the template; calls are part of the answer's text.
             tool_choice, function_call: for the template: "auto", "none" or None.
-            response_format: None or {"type": "text"}.
+            response_format: {"type": "json_object"}, with a "schema" if wanted, or {"type": "json_schema",
+                "json_schema": {"schema": ...}}: the answer is JSON.
             max_tokens: int or None; most tokens, None, 0 or below for as many as the context holds.
             stream: bool; whether an iterator over parts of the answer is returned.
             logprobs: bool; whether log-probabilities are given, of top_logprobs alternatives.
@@ -104,8 +104,6 @@ class Completing(Stepping):
             NotImplementedError: an option is not supported.
         """
         caller = "create_chat_completion"
-        if response_format not in (None, {"type": "text"}):
-            raise NotImplementedError(f"{caller}: response_format={response_format!r} is not supported: need text")
         variables = {"tools": tools, "functions": functions, "tool_choice": tool_choice, "function_call": function_call}
         for name in ("tool_choice", "function_call"):
             if variables[name] not in (None, "auto", "none"):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..sample.chain import Filter, Sampler
 from .base import CALL_DEFAULTS, Tokens, positional, refuse_others
+from .grammar import language_of
 
 Criterion = Callable[[Sequence[int], np.ndarray], bool]
 
@@ -110,7 +111,8 @@ class Stepping(Tokens):
         Args:
             options: top_k=40, top_p=0.95, min_p=0.05, temp=0.8, repeat_penalty=1, frequency_penalty=0,
                 presence_penalty=0, typical_p=1, mirostat_mode=0, mirostat_tau=5, mirostat_eta=0.1,
-                logits_processor=None. They may be given by position too, in llama-cpp-python's order.
+                logits_processor=None, grammar=None (LlamaGrammar). They may be given by position too, in
+                llama-cpp-python's order.
 
         Returns:
             int, the token.
@@ -153,6 +155,8 @@ class Stepping(Tokens):
         logits_processor: Any = None,
         logit_bias: Mapping[Any, float] | None = None,
         seed: int | None = None,
+        grammar: Any = None,
+        response_format: Any = None,
         **others: Any,
     ) -> dict[str, Any]:
         """The settings of a Sampler for llama-cpp-python's options: penalties are first, of the text alone."""
@@ -166,7 +170,7 @@ class Stepping(Tokens):
             "frequency_penalty": frequency_penalty, "presence_penalty": presence_penalty,
             "mirostat": mirostat, "mirostat_tau": mirostat_tau, "mirostat_eta": mirostat_eta, "penalize_prompt": False,
             "logits_filter": self._processors(logits_processor), "logit_bias": self._biases(logit_bias),
-            "seed": self._seed(seed),
+            "seed": self._seed(seed), **language_of(caller, grammar, response_format),
         }  # fmt: skip
 
     @positional("tokens top_k top_p min_p typical_p temp repeat_penalty reset frequency_penalty presence_penalty tfs_z"
