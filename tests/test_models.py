@@ -290,37 +290,48 @@ def test_the_samplers_filters():
 
     def drawn(n=2000, **options):
         sampler = Sampler(**{**plain, **options})
-        return np.bincount([sampler(logits, [0]) for _ in range(n)], minlength=5) / n
+        return np.bincount([sampler(logits) for _ in range(n)], minlength=5) / n
 
     assert np.allclose(drawn(), [0.5, 0.25, 0.15, 0.07, 0.03], atol=0.04)
     assert np.flatnonzero(drawn(top_k=2)).tolist() == [0, 1]
     assert np.flatnonzero(drawn(top_p=0.8)).tolist() == [0, 1, 2]
     assert np.flatnonzero(drawn(min_p=0.4)).tolist() == [0, 1]
     assert np.allclose(drawn(temperature=0.5)[:2], np.array([0.25, 0.0625]) / 0.3408, atol=0.04)
-    assert Sampler(temperature=0)(logits, []) == 0
-    assert Sampler(temperature=0, repeat_penalty=4.0)(logits, [0]) == 1
+    for temperature in (0, -1):
+        assert Sampler(temperature=temperature)(logits) == 0
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match="largest logit is"):
-            Sampler()(np.array([0, bad], np.float32), [])
-    for bad in ({"temperature": -1}, {"top_p": 2}, {"top_k": "3"}, {"min_p": float("nan")}):
+            Sampler()(np.array([0, bad], np.float32))
+        with pytest.raises(ValueError, match="largest logit is"):
+            Sampler(top_n_sigma=1.0)(np.array([0, bad], np.float32))
+    for bad in ({"temperature": 1e9}, {"top_p": 2}, {"top_k": "3"}, {"min_p": float("nan")}, {"top_k": 1.5}):
         with pytest.raises(ValueError, match="generate: "):
             Sampler(**bad)
+
+
+def primed(history, **options):
+    sampler = Sampler(**options)
+    sampler.prime(history)
+    return sampler
 
 
 def test_the_samplers_penalty():
     logits = np.array([3.0, -1.0, 2.0, 0.5], np.float32)
     before = logits.copy()
     logits.flags.writeable = False
+    options = {"temperature": 0, "repeat_penalty": 2.0}
     for given in (logits, before.copy()):
-        assert Sampler(temperature=0, repeat_penalty=2.0)(given, [3, 0, 0]) == 2
-        assert Sampler(temperature=0, repeat_penalty=2.0, repeat_last_n=1)(given, [0, 3]) == 0
+        assert primed([3, 0, 0], **options)(given) == 2
+        assert primed([0, 3], repeat_last_n=1, **options)(given) == 0
+        assert primed([0, 3], repeat_last_n=-1, **options)(given) == 2
+        assert primed([0, 3], penalize_prompt=False, **options)(given) == 0
         assert (given == before).all()
     given = before.copy()
     for history in ([0, 4], [0, -1]):
         with pytest.raises(IndexError, match="Sampler: token .* does not exist"):
-            Sampler(repeat_penalty=2.0)(given, history)
+            primed(history, repeat_penalty=2.0)(given)
     with pytest.raises(ValueError, match="excluded all tokens"):
-        Sampler(repeat_penalty=2.0, top_k=2)(np.full(4, -np.inf, np.float32), [0])
+        primed([0], repeat_penalty=2.0, top_k=2)(np.full(4, -np.inf, np.float32))
     assert (given == before).all()
 
 
@@ -342,7 +353,7 @@ def test_the_samplers_candidates(n_vocab, options):
         enough = p.cumsum() - p <= top_p * p.sum()
         kept = order[(p > 0) & (p >= min_p) & (enough | (top_p == 1))]
         # at this temperature all that remain are equally likely
-        drawn = [choose(logits, None, 1, 1e6, k, top_p, min_p, (i + 0.5) / len(kept)) for i in range(len(kept))]
+        drawn = [choose(logits, 1e6, k, top_p, min_p, (i + 0.5) / len(kept)) for i in range(len(kept))]
         assert sorted(drawn) == sorted(kept)
 
 
@@ -354,7 +365,7 @@ def test_the_probabilities_of_all_tokens(temperature):
     p = np.exp((logits.astype(np.float64) - logits.max()) / temperature).cumsum()
     p /= p[-1]
     for random in (*rng.random(200), *p[[3, 99, 500]] * 0.9999, 0.0, 1 - 2**-53):
-        chosen = choose(logits, None, 1, temperature, 0, 1.0, 0.0, random)
+        chosen = choose(logits, temperature, 0, 1.0, 0.0, random)
         low, high = (0, *p)[chosen], p[chosen]
         assert low - 1e-5 <= random <= high + 1e-5 and logits[chosen] > -np.inf
 
@@ -362,15 +373,15 @@ def test_the_probabilities_of_all_tokens(temperature):
 def test_choices_among_equal_tokens():
     logits = np.full(100, 2.5, np.float32)
     for options, kept in (((0, 0.105, 0.0), 11), ((0, 0.0, 0.0), 1), ((7, 1.0, 0.0), 7), ((0, 1.0, 1.0), 100)):
-        drawn = {choose(logits, None, 1, 1.0, *options, (i + 0.5) / 200) for i in range(200)}
+        drawn = {choose(logits, 1.0, *options, (i + 0.5) / 200) for i in range(200)}
         assert drawn == set(range(kept))
-    assert choose(logits, None, 1, 0, 0, 1.0, 0.0, 0.7) == 0
-    assert choose(logits * np.float32(1e38), None, 1, 1e-300, 0, 0.5, 0.1, 0.0) == 0
+    assert choose(logits, 0, 0, 1.0, 0.0, 0.7) == 0
+    assert choose(logits * np.float32(1e38), 1e-300, 0, 0.5, 0.1, 0.0) == 0
     near = np.full(64, -np.inf, np.float32)
     near[1], near[9] = 0, np.log(8.9e-8)  # the sum of a block, in floats, is larger than that of its items in double
-    assert choose(near, None, 1, 1.0, 0, 1.0, 0.0, 1 - 2**-53) in (1, 9)
+    assert choose(near, 1.0, 0, 1.0, 0.0, 1 - 2**-53) in (1, 9)
     with pytest.raises(ValueError, match="generate: 0 logits"):
-        choose(logits[:0], None, 1, 1.0, 0, 1.0, 0.0, 0.5)
+        choose(logits[:0], 1.0, 0, 1.0, 0.0, 0.5)
 
 
 def test_a_full_context_ends_the_text_or_shifts_or_is_an_error(open_model):

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from .arguments import add_model, between, number
 from .output import unescaped
+from .paths import read_text
 
 KV_TYPES = ("f16", "q8_0", "f32")
 
@@ -27,18 +28,51 @@ def add_sampling_arguments(parser):
     """Adds the options of Model.generate."""
     parser.add_argument("-n", "--max-tokens", type=between(1, 1 << 30), default=256, metavar="N",
                         help="most tokens of an answer (%(default)s)")  # fmt: skip
+    whole = between(-1, (1 << 31) - 1)
     rows = [
-        ("--temperature", number(0, 100), 0.8, "0 takes the most likely token"),
-        ("--top-k", between(0, 1 << 30), 40, "keep the K best tokens; 0: all"),
-        ("--top-p", number(0, 1), 0.95, "keep the best tokens with this probability in sum; 1: all"),
-        ("--min-p", number(0, 1), 0.05, "keep tokens with this share of the best one's probability; 0: all"),
-        ("--repeat-penalty", number(0.01, 100), 1.0, "penalty of recent tokens; 1: none"),
+        ("--temperature", number(-1e6, 1e6), "0.8", "0 takes the most likely token"),
+        ("--top-k", whole, "40", "keep the K best tokens; 0: all"),
+        ("--top-p", number(0, 1), "0.95", "keep the best tokens with this probability in sum; 1: all"),
+        ("--min-p", number(0, 1), "0.05", "keep tokens with this share of the best one's probability; 0: all"),
+        ("--typical-p", number(0, 1), "1", "keep tokens of typical surprise with this probability in sum; 1: all"),
+        ("--top-n-sigma", number(-1, 1e6), "-1", "keep tokens so many standard deviations below the best; -1: all"),
+        ("--repeat-penalty", number(0.01, 100), "1", "factor of recent tokens; 1: none"),
+        ("--repeat-last-n", whole, "64", "number of recent tokens; -1: all"),
+        ("--frequency-penalty", number(-100, 100), "0", "less for each time that a token is among the recent ones"),
+        ("--presence-penalty", number(-100, 100), "0", "less for recent tokens"),
+        ("--dry-multiplier", number(0, 100), "0", "penalty of repeated sequences; 0: none"),
+        ("--xtc-probability", number(0, 1), "0", "of leaving out the most likely tokens"),
+        ("--xtc-threshold", number(0, 1), "0.1", "probability of tokens that are left out"),
+        ("--dynatemp-range", number(0, 100), "0", "of a temperature that depends on the entropy"),
+        ("--mirostat", between(0, 2), "0", "version of Mirostat; 0: none"),
+        ("--mirostat-tau", number(0, 100), "5", "bits of surprise that Mirostat aims at"),
+        ("--mirostat-eta", number(0, 100), "0.1", "learning rate of Mirostat"),
     ]
     for name, kind, default, text in rows:
-        parser.add_argument(name, type=kind, default=default, metavar="X", help=f"{text} (%(default)s)")
+        parser.add_argument(name, type=kind, metavar="X", help=f"{text} (default: the model's, else {default})")
+    parser.add_argument("--samplers", metavar="A;B;...", help="steps that choose a token, in their order")
+    names = [name[2:].replace("-", "_") for name, *_ in rows]
+    parser.set_defaults(settings=["max_tokens", *names, "samplers", "seed", "stop"])
     parser.add_argument("--seed", type=between(0, 2**32 - 1), metavar="N", help="seed of random numbers (default: new)")
     parser.add_argument("--stop", action="append", default=[], type=unescaped, metavar="TEXT",
                         help="ends the text before TEXT; can be repeated")  # fmt: skip
+
+
+def add_language_arguments(parser):
+    """Adds the options that limit a text to a language."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--json", action="store_true", help="the text is a JSON object")
+    group.add_argument("--json-schema", metavar="FILE", help="file with a JSON schema for which the text is valid")
+    group.add_argument("--regex", metavar="R", help="regular expression that matches the whole text")
+    group.add_argument("--grammar", metavar="FILE", help="file with a grammar (GBNF or Lark) of the text")
+    group.add_argument("--choice", action="append", metavar="TEXT", help="the text is TEXT; repeated, one of several")
+
+
+def language(options):
+    """The arguments of Model.generate that limit the text."""
+    files = {name: getattr(options, name) for name in ("json_schema", "grammar")}
+    texts = {name: path and read_text(path).decode(errors="replace") for name, path in files.items()}
+    return {"json": options.json or None, "regex": options.regex, "choices": options.choice, **texts}
 
 
 def add_profile(parser):
@@ -66,8 +100,7 @@ def profiled(path):
 
 def sampling(options):
     """The arguments of Model.generate."""
-    names = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "stop")
-    return {name: getattr(options, name) for name in names}
+    return {name: getattr(options, name) for name in options.settings}
 
 
 def open_model(options, **more):

@@ -4,9 +4,11 @@ import sys
 import time
 
 from .models import (
+    add_language_arguments,
     add_model_arguments,
     add_profile,
     add_sampling_arguments,
+    language,
     open_model,
     profiled,
     report_speed,
@@ -24,6 +26,7 @@ def add_arguments(parser):
     parser.add_argument("--overflow", choices=("stop", "shift", "error"), default="stop", help="what to do when the"
                         " context is full: end the text, drop its older half, or fail (%(default)s)")  # fmt: skip
     add_sampling_arguments(parser)
+    add_language_arguments(parser)
     add_profile(parser)
 
 
@@ -33,7 +36,7 @@ def run(options):
     with open_model(options) as model, profiled(options.profile):
         ids = model.tokenize(text, special=options.special)
         start = time.perf_counter()
-        first, answer = 0.0, model.generate(ids, overflow=options.overflow, **sampling(options))
+        first, answer = 0.0, model.generate(ids, overflow=options.overflow, **sampling(options), **language(options))
         try:
             for piece in answer:
                 first = first or time.perf_counter() - start

@@ -47,9 +47,13 @@ class Prompts:
     def tokenizer(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
 
+    def has_vocabulary(self) -> bool:
+        """Whether the file has tokens with texts."""
+        return self.runner.metadata.get(MODEL) not in NO_VOCABULARY
+
     def decoding(self) -> tuple[Collection[int], Any]:
         """The tokens that end a text, and what makes a text of tokens: None for a file without a vocabulary."""
-        if self.runner.metadata.get(MODEL) not in NO_VOCABULARY:
+        if self.has_vocabulary():
             return self.tokenizer.eog, self.tokenizer.decoder()
         end = special_id(self.runner.metadata, "eos", None, self.runner.config.n_vocab)
         return () if end is None else (end,), None

@@ -11,7 +11,8 @@ from ..run.batch import Batch
 from ..run.decoder import STEP
 from ..run.runner import Runner
 from ..run.sequences import WORTHWHILE, Sequences, common_length
-from ..sample.chain import Filter, Sampler
+from ..sample.chain import SETTINGS, Sampler, file_settings
+from ..sample.constraint import KINDS, constrained
 from .prompts import Prompts
 from .text import Generation, Generations, check_options, stop_strings
 
@@ -74,17 +75,12 @@ class Generating:
         prompt: str | bytes | Sequence[int],
         *,
         max_tokens: int | None = 256,
-        temperature: float = 0.8,
-        top_k: int = 40,
-        top_p: float = 0.95,
-        min_p: float = 0.05,
-        repeat_penalty: float = 1.0,
         stop: str | Sequence[str] | None = None,
         seed: int | None = None,
-        logits_filter: Filter | None = None,
         overflow: str = "stop",
         logprobs: int | None = None,
         exact: bool = False,
+        **settings: Any,
     ) -> Generation:
         """Continues a text.
 
@@ -93,25 +89,45 @@ class Generating:
         Args:
             prompt: text or token ids.
             max_tokens: most tokens to generate; None for no limit.
-            temperature, top_k, top_p, min_p, repeat_penalty, seed, logits_filter: see Sampler. Temperature 0 takes
-                the most likely token.
             stop: strings before which the text ends.
+            seed: seed of the random numbers; None for a new one.
             overflow: what to do when the context is full: "stop" ends the text, "shift" drops the older half of the
                 tokens (except the first) and goes on, "error" raises.
             logprobs: number of alternatives whose log-probabilities are kept for each token, see Generation.
             exact: True for logits whose bits depend on nothing but the text: not on what is computed at the same time,
                 nor on what is known of the prompt. A token then takes the time of up to 48.
+            settings: those of Sampler, such as temperature, top_k, top_p, min_p, repeat_penalty, logits_filter or
+                logit_bias; temperature 0 takes the most likely token. Where None or none is given, that of the file
+                (`general.sampling.*`), else that of Sampler. One of these limits the text to a language, which needs
+                the extra `llm`: json=True for an object, json_schema (a dict, JSON, or a class of pydantic), regex,
+                grammar (GBNF or Lark), choices (a list of texts).
         Returns:
             Generation: an iterator over pieces of text, without the prompt.
         Raises:
-            TypeError: an argument is of the wrong kind.
-            ValueError: an option is out of range, or the prompt is empty or longer than the context.
+            TypeError: an argument is of the wrong kind, or there is none of this name.
+            ValueError: an option is out of range, a language cannot be parsed or has something that is not supported,
+                or the prompt is empty or longer than the context.
             RuntimeError: the model is closed; from the iterator also: the context is full and overflow is "error".
         """
-        if seed is None and self.runner.comm is not None:  # all ranks draw the same tokens
-            seed = int(self.runner.comm.share(np.array(np.random.default_rng().integers(1 << 62))))
-        sampler = Sampler(temperature, top_k, top_p, min_p, repeat_penalty, seed=seed, logits_filter=logits_filter)
+        sampler = self.sampler("generate", seed=seed, **settings)
         return self.generation("generate", prompt, sampler, max_tokens, stop, overflow, logprobs, exact=exact)
+
+    def sampler(self, caller: str, **settings: Any) -> Sampler:
+        """A sampler with some settings; the others are those that the file recommends."""
+        languages = {name: settings.pop(name) for name in KINDS if name in settings}
+        unknown = [name for name in settings if name not in SETTINGS]
+        if unknown:
+            raise TypeError(f"{caller}: there is no argument {unknown[0]!r}")
+        self.runner.check(caller)
+        given = {name: value for name, value in settings.items() if value is not None}
+        chosen = {**file_settings(self.runner.metadata), **given}
+        if self.runner.comm is not None and chosen.get("seed") is None:  # all ranks draw the same tokens
+            chosen["seed"] = int(self.runner.comm.share(np.array(np.random.default_rng().integers(1 << 62))))
+        if (chosen.get("dry_multiplier") or chosen.get("samplers")) and self.prompts.has_vocabulary():
+            chosen.setdefault("tokenizer", self.prompts.tokenizer)
+        if any(value is not None for value in languages.values()):
+            chosen["constraint"] = constrained(caller, self.prompts.tokenizer, languages)
+        return Sampler(**chosen)
 
     def generation(
         self,

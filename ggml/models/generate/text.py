@@ -72,6 +72,7 @@ class Generation(Owner, Iterator[str]):
         self.sequence: int | None = None  # of the cache
         self.until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
         self._choosing = False
+        sampler.prime(prompt_ids)
         if max_tokens == 0:
             self.finish_reason = "length"
 
@@ -92,10 +93,10 @@ class Generation(Owner, Iterator[str]):
         self._writer.runner.forget_text(self)
 
     def accept(self, logits: np.ndarray) -> None:
-        """Chooses the next token from logits [n_vocab] and takes note of its text."""
+        """Chooses the next token from logits [n_vocab] and takes note of its text, and of tokens that must follow."""
         self._choosing = True
         try:
-            token = self.sampler(logits, self.context)
+            token = self.sampler(logits)
             ends = token in self._eog or (self.until is not None and self.until(self.context, logits))
         finally:
             self._choosing = False
@@ -104,8 +105,17 @@ class Generation(Owner, Iterator[str]):
         if ends:
             self._finish("stop")
             return
+        self._append(token, logits)
+        if self.top is None and self.until is None:  # these need the logits of each token
+            for forced in self.sampler.forced():
+                if self.finish_reason is None:
+                    self._append(forced, logits)
+
+    def _append(self, token: int, logits: np.ndarray) -> None:
+        """Appends a token, which may be the last one."""
         self.ids.append(token)
         self.context.append(token)
+        self.sampler.accept(token)
         text = self._decoder.push(token) if self._decoder else ""
         if self.top is not None:
             self.logprobs.append(probability(logits, token, text, self.top))
@@ -115,6 +125,8 @@ class Generation(Owner, Iterator[str]):
             self.pending.append("")
         if self._text.found:
             self._finish("stop", flush=False)
+        elif self.sampler.done():
+            self._finish("stop")
         elif self._max is not None and len(self.ids) >= self._max:
             self._finish("length")
         elif self.overflow == "stop" and len(self.context) > self._writer.runner.n_ctx:

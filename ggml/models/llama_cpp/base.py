@@ -35,10 +35,8 @@ CONSTRUCTOR_DEFAULTS = {
     "draft_model": None, "tokenizer": None,
 }  # fmt: skip
 # Arguments of calls with the only value that is supported.
-CALL_DEFAULTS = {
-    "suffix": None, "typical_p": 1.0, "tfs_z": 1.0, "mirostat_mode": 0, "grammar": None, "idx": None,
-}  # fmt: skip
-IGNORED_IN_CALLS = frozenset(("mirostat_tau", "mirostat_eta", "penalize_nl"))  # of no effect with these values
+CALL_DEFAULTS = {"suffix": None}
+IGNORED_IN_CALLS = frozenset(("tfs_z", "penalize_nl", "idx"))  # of no effect there either
 
 
 def refuse_others(caller: str, given: Mapping[str, Any], supported: Mapping[str, Any]) -> None:

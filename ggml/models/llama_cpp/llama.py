@@ -10,7 +10,7 @@ from typing import Any
 
 from ..chat.template import BUILT_IN, ChatTemplate
 from ..generate.text import Generation
-from .base import CALL_DEFAULTS, FORMATS, POOLING, positional, refuse_others
+from .base import FORMATS, POOLING, positional
 from .completion import Completion
 from .steps import Stepping, stopping
 
@@ -45,9 +45,9 @@ class Completing(Stepping):
             stream: bool; whether an iterator over parts of the answer is returned.
             logprobs: int or None; number of alternatives whose log-probabilities are given for each token.
             model: str or None; name in the answer.
-            options: temperature, top_k, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty, stop, seed,
-                logits_processor, logit_bias, stopping_criteria (see `generate`). All may be given by position too, in
-                llama-cpp-python's order.
+            options: temperature, top_k, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty,
+                mirostat_mode, mirostat_tau, mirostat_eta, stop, seed, logits_processor, logit_bias, stopping_criteria
+                (see `generate`), grammar (LlamaGrammar). All may be given by position too, in llama-cpp-python's order.
 
         Returns:
             dict with `choices[0]["text"]`, `usage` and more; with `stream`, an iterator over such dicts.
@@ -74,7 +74,6 @@ class Completing(Stepping):
         function_call: Any = None,
         tools: Sequence[Any] | None = None,
         tool_choice: Any = None,
-        response_format: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
         stream: bool = False,
         logprobs: bool | None = None,
@@ -89,7 +88,8 @@ class Completing(Stepping):
             messages: sequence of dicts with `role` and `content`.
             tools, functions: descriptions of functions for the template; calls are part of the answer's text.
             tool_choice, function_call: for the template: "auto", "none" or None.
-            response_format: None or {"type": "text"}.
+            response_format: {"type": "json_object"}, with a "schema" if wanted, or {"type": "json_schema",
+                "json_schema": {"schema": ...}}: the answer is JSON.
             max_tokens: int or None; most tokens, None, 0 or below for as many as the context holds.
             stream: bool; whether an iterator over parts of the answer is returned.
             logprobs: bool; whether log-probabilities are given, of top_logprobs alternatives.
@@ -104,8 +104,6 @@ class Completing(Stepping):
             NotImplementedError: an option is not supported.
         """
         caller = "create_chat_completion"
-        if response_format not in (None, {"type": "text"}):
-            raise NotImplementedError(f"{caller}: response_format={response_format!r} is not supported: need text")
         variables = {"tools": tools, "functions": functions, "tool_choice": tool_choice, "function_call": function_call}
         for name in ("tool_choice", "function_call"):
             if variables[name] not in (None, "auto", "none"):
@@ -133,17 +131,9 @@ class Completing(Stepping):
             )
         limit = min(max_tokens, room) if max_tokens is not None and max_tokens > 0 else room
         options = dict(options)
-        names = ("logits_processor", "logit_bias", "frequency_penalty", "presence_penalty")
-        change = self._filter(*(options.pop(name, default) for name, default in zip(names, (None, None, 0.0, 0.0))))
-        until, seed = stopping(options.pop("stopping_criteria", None)), options.pop("seed", None)
-        known = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "stop")
-        chosen = {name: options.pop(name) for name in known if name in options}
-        if "top_k" in chosen:
-            chosen["top_k"] = max(0, chosen["top_k"])  # there -1 is all
-        refuse_others(caller, options, CALL_DEFAULTS)
-        text = self.model.generate(
-            ids, max_tokens=limit, seed=self._seed(seed), logits_filter=change, logprobs=logprobs, **chosen
-        )
+        until, stop = stopping(options.pop("stopping_criteria", None)), options.pop("stop", None)
+        settings = self.settings(caller, **options)
+        text = self.model.generate(ids, max_tokens=limit, stop=stop, logprobs=logprobs, **settings)
         text.until = until
         return text
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..sample.chain import Sampler
+from ..sample.chain import Filter, Sampler
 from .base import CALL_DEFAULTS, Tokens, positional, refuse_others
+from .grammar import language_of
 
 Criterion = Callable[[Sequence[int], np.ndarray], bool]
 
@@ -110,8 +110,9 @@ class Stepping(Tokens):
 
         Args:
             options: top_k=40, top_p=0.95, min_p=0.05, temp=0.8, repeat_penalty=1, frequency_penalty=0,
-                presence_penalty=0, logits_processor=None. They may be given by position too, in llama-cpp-python's
-                order.
+                presence_penalty=0, typical_p=1, mirostat_mode=0, mirostat_tau=5, mirostat_eta=0.1,
+                logits_processor=None, grammar=None (LlamaGrammar). They may be given by position too, in
+                llama-cpp-python's order.
 
         Returns:
             int, the token.
@@ -120,34 +121,57 @@ class Stepping(Tokens):
             RuntimeError: no token was evaluated.
             NotImplementedError: an option is not supported.
         """
-        return self._chosen(self._sampler("sample", **options))
+        sampler = self.sampler("sample", options)
+        sampler.prime(self.model.held())
+        return self._chosen(sampler)
 
     def _chosen(self, sampler: Sampler) -> int:
         """The token that a sampler chooses after those of `eval`."""
         if self._logits is None:
             raise RuntimeError("sample: no token was evaluated: call eval first")
-        return sampler(self._logits, self.model.held())
+        return sampler(self._logits)
 
-    def _sampler(
+    def sampler(self, caller: str, options: Mapping[str, Any]) -> Sampler:
+        """The sampler of the options of `sample`."""
+        others = dict(options)
+        temperature = others.pop("temp", 0.8)
+        return self.model.writer.sampler(caller, **self.settings(caller, temperature=temperature, **others))
+
+    def settings(
         self,
         caller: str,
         *,
         top_k: int = 40,
         top_p: float = 0.95,
         min_p: float = 0.05,
-        temp: float = 0.80,
+        typical_p: float = 1.0,
+        temperature: float = 0.8,
         repeat_penalty: float = 1.0,
         frequency_penalty: float = 0.0,
         presence_penalty: float = 0.0,
+        mirostat_mode: int = 0,
+        mirostat_tau: float = 5.0,
+        mirostat_eta: float = 0.1,
         logits_processor: Any = None,
+        logit_bias: Mapping[Any, float] | None = None,
+        seed: int | None = None,
+        grammar: Any = None,
+        response_format: Any = None,
         **others: Any,
-    ) -> Sampler:
-        """The sampler of these options."""
+    ) -> dict[str, Any]:
+        """The settings of a Sampler for llama-cpp-python's options: penalties are first, of the text alone."""
         refuse_others(caller, others, CALL_DEFAULTS)
-        change = self._filter(logits_processor, None, frequency_penalty, presence_penalty)
-        return Sampler(
-            temp, max(0, top_k), top_p, min_p, repeat_penalty, self.last_n_tokens_size, self._seed(None), change
-        )
+        mirostat = mirostat_mode if temperature > 0 and mirostat_mode in (1, 2) else 0
+        names = [] if mirostat or temperature < 0 else ["top_k", "typ_p", "top_p", "min_p", "temperature"]
+        return {
+            "samplers": ["penalties", *names],
+            "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "typical_p": typical_p,
+            "min_keep": 1, "repeat_penalty": repeat_penalty, "repeat_last_n": max(0, self.last_n_tokens_size),
+            "frequency_penalty": frequency_penalty, "presence_penalty": presence_penalty,
+            "mirostat": mirostat, "mirostat_tau": mirostat_tau, "mirostat_eta": mirostat_eta, "penalize_prompt": False,
+            "logits_filter": self._processors(logits_processor), "logit_bias": self._biases(logit_bias),
+            "seed": self._seed(seed), **language_of(caller, grammar, response_format),
+        }  # fmt: skip
 
     @positional("tokens top_k top_p min_p typical_p temp repeat_penalty reset frequency_penalty presence_penalty tfs_z"
                 " mirostat_mode mirostat_tau mirostat_eta penalize_nl logits_processor stopping_criteria"
@@ -167,22 +191,26 @@ class Stepping(Tokens):
         Returns:
             generator of int; tokens that are sent to it are appended after the one that it yielded.
         """
-        sampler = self._sampler("generate", **options)
+        sampler = self.sampler("generate", options)
         return self._tokens_after(list(tokens), reset, stopping(stopping_criteria), sampler)
 
     def _tokens_after(self, tokens: list[int], reset: bool, stop: Criterion | None, sampler: Sampler) -> Iterator[int]:
         if reset:
             same = self.longest_token_prefix(self.model.held(), tokens)
             tokens = tokens[self.model.reset(min(same, len(tokens) - 1)) :]
+        sampler.prime([*self.model.held(), *tokens])
         while True:
             self.eval(tokens)
             token = self._chosen(sampler)
             if stop is not None and self._logits is not None and stop(self.model.held(), self._logits):
                 return
-            sent = yield token
+            sampler.accept(token)
+            sent: Sequence[int] = (yield token) or ()
+            for other in sent:
+                sampler.accept(other)
             if not sent and self.n_tokens == self.n_ctx():
                 return
-            tokens = [token, *(sent or ())]
+            tokens = [token, *sent]
 
     def save_state(self) -> LlamaState:
         """Copies the tokens that `eval` has taken, with their logits as far as they are kept, keys and values."""
@@ -208,26 +236,23 @@ class Stepping(Tokens):
         if cache is not None:
             raise NotImplementedError(f"set_cache: a {type(cache).__name__} is not supported: need None")
 
-    def _filter(
-        self, processors: Any, bias: Mapping[Any, float] | None, frequency: float, presence: float
-    ) -> Callable[[Sequence[int], np.ndarray], np.ndarray] | None:
-        """The change of the logits that options ask for, None if they ask for none."""
-        functions = [processors] if callable(processors) and not isinstance(processors, list) else processors or []
-        if not functions and not bias and not frequency and not presence:
+    def _processors(self, processors: Any) -> Filter | None:
+        """One function of the ids so far and their logits for logits_processor: a function or a list of these."""
+        functions = [processors] if callable(processors) and not isinstance(processors, list) else processors
+        if not functions:
             return None
-        biased = {int(token): float(value) for token, value in (bias or {}).items()}
-        bad = [token for token in biased if not 0 <= token < self.n_vocab()]
-        if bad:
-            raise ValueError(f"logit_bias: token {bad[0]} does not exist: need 0 to {self.n_vocab() - 1}")
 
         def change(ids: Sequence[int], logits: np.ndarray) -> np.ndarray:
-            recent = ids[-self.last_n_tokens_size :] if self.last_n_tokens_size > 0 else ()
-            for token, count in Counter(recent).items() if frequency or presence else ():
-                logits[token] -= count * frequency + presence
-            for token, value in biased.items():
-                logits[token] += value
             for function in functions:
                 logits = function(np.asarray(ids, np.intc), logits)
             return logits
 
         return change
+
+    def _biases(self, bias: Mapping[Any, float] | None) -> dict[int, float] | None:
+        """logit_bias with integers for tokens, checked."""
+        biased = {int(token): float(value) for token, value in (bias or {}).items()}
+        bad = [token for token in biased if not 0 <= token < self.n_vocab()]
+        if bad:
+            raise ValueError(f"logit_bias: token {bad[0]} does not exist: need 0 to {self.n_vocab() - 1}")
+        return biased or None

@@ -326,13 +326,12 @@ cdef int choose_of_best(
     return chosen
 
 
-def choose(logits, recent, float penalty, double temperature, Py_ssize_t k, double top_p, double min_p, double random):
+def choose(const float[::1] logits, double temperature, Py_ssize_t k, double top_p, double min_p, double random):
     """A token that is drawn.
 
     Args:
-        logits: f32 [n], contiguous, n below 2^31; writable if there are recent tokens: they change during the call.
-        recent: set of int; the tokens to which the penalty applies.
-        penalty, temperature, k, top_p, min_p: see Sampler; k 0 for all.
+        logits: f32 [n], contiguous, n below 2^31.
+        temperature, k, top_p, min_p: see Sampler; k 0 for all.
         random: float from 0 to 1, which determines the token.
 
     Returns:
@@ -340,36 +339,7 @@ def choose(logits, recent, float penalty, double temperature, Py_ssize_t k, doub
 
     Raises:
         ValueError: the largest logit is not finite, or there are none.
-        IndexError: a recent token does not exist.
     """
-    if not recent:
-        return chosen(logits, temperature, k, top_p, min_p, random)
-    cdef float[::1] values = logits
-    cdef list ids = list(recent)
-    cdef list former = penalised(values, ids, penalty)
-    cdef Py_ssize_t i
-    try:
-        return chosen(logits, temperature, k, top_p, min_p, random)
-    finally:
-        for i in range(len(ids)):
-            values[<Py_ssize_t>ids[i]] = former[i]
-
-
-cdef list penalised(float[::1] values, list ids, float penalty):
-    """Divides positive values by the penalty and multiplies the others by it; returns the former values."""
-    cdef Py_ssize_t i
-    for i in ids:
-        if not 0 <= i < values.shape[0]:
-            raise IndexError(f"Sampler: token {i} does not exist: need 0 to {values.shape[0] - 1}")
-    former = [values[i] for i in ids]
-    for i in ids:
-        values[i] = values[i] / penalty if values[i] > 0 else values[i] * penalty
-    return former
-
-
-cdef int chosen(const float[::1] logits, double temperature, Py_ssize_t k, double top_p, double min_p,
-                double random) except -1:  # fmt: skip
-    """The token of `choose`, without a penalty."""
     cdef Py_ssize_t n = logits.shape[0]
     cdef double factor = 1 / max(temperature, 1e-30)
     cdef float best = 0

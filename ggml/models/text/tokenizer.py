@@ -19,7 +19,7 @@ class Tokenizer(Vocabulary):
 
     Attributes:
         n_vocab: int; number of tokens.
-        bos, eos, unknown, separator, padding: int or None; ids of special tokens.
+        bos, eos, eot, unknown, separator, padding: int or None; ids of special tokens.
         eog: set of int; tokens that end a generation.
         control: set of int; special tokens, which have no text.
         add_bos, add_eos: bool; what `encode` adds unless told otherwise.
@@ -79,6 +79,10 @@ class Tokenizer(Vocabulary):
             if end is not None:
                 ids.append(end)
         return ids
+
+    def encode_within(self, text: str | bytes) -> list[int]:
+        """The tokens of a text that continues another: nothing is added before it, and names are text."""
+        return self._encoder.encode(to_bytes(text) if isinstance(text, str) else bytes(text), False)
 
     # ---- ids to text -------------------------------------------------------------------------------------------------
     def piece(self, token: int, special: bool = False) -> bytes:

@@ -16,6 +16,10 @@ END_TEXTS = (
     " <EOT> _<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos> <turn|> <|tool_response>"
     " <\uff5cend\u2581of\u2581sentence\uff5c> [e~["
 ).split()
+EOT_TEXTS = (  # those that end a turn, if the file does not name the token
+    "<|eot_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|end_of_text|> <EOT> _<EOT> [EOT]"
+    " <\uff5cend\u2581of\u2581sentence\uff5c> <end_of_utterance>"
+).split()
 # Tokens that separate files and fill gaps in code models: of each line, the first that the vocabulary has ends a text.
 END_KEYS = {
     "fim_pad": "<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD]".split(),
@@ -55,7 +59,10 @@ class Vocabulary(Owner):
         self._reserved |= self._special_ids()
         self._encoder = ENCODERS[self.model](metadata, tokens, self._types, self._reserved)
         self._read_ids(metadata)
-        stops = [self.eos, *(special_id(metadata, key, None, self.n_vocab) for key in ("eot", "eom"))]
+        eot, eom = (special_id(metadata, key, None, self.n_vocab) for key in ("eot", "eom"))
+        by_text = (token for text in EOT_TEXTS if (token := self.find(text)) >= 0)
+        self.eot = next(by_text, None) if eot is None else eot
+        stops = [self.eos, eot, eom]
         self.eog |= {token for token in stops if token is not None}
 
     def find(self, text: str) -> int:

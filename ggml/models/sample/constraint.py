@@ -1,0 +1,271 @@
+"""Texts of a given language: JSON, a JSON schema, a regular expression, a grammar, one of several texts.
+
+The automaton is that of `llguidance` (extra `llm`), which is built once for a vocabulary. Languages are compiled once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ..text.encoders import optional_module
+
+SIZE = 1 << 17  # characters of a grammar or schema: more would take minutes to compile
+PROPERTIES = 1000  # optional ones of an object: the time to compile them grows with the square
+COMPILED = 32  # languages that are kept for a vocabulary
+KINDS = ("json_schema", "json", "regex", "grammar", "choices")
+# White space between the parts of JSON: as models write it, and never without end.
+WHITE = {"whitespace_pattern": r" ?|\n{1,2}[ \t]{0,20}"}
+NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")  # schemas by other names
+VALUES = ("enum", "const", "default", "examples", "example", "required")  # no schemas within
+NO_TOKEN = "generate: no token of the vocabulary continues the text in its language"
+FAULTS = {  # beginnings of llguidance's messages, and the keyword whose value they name
+    "Unknown format: ": "format",
+    "Invalid type: ": "type",
+    "regex parse error": "pattern",
+}
+
+
+def language(caller: str, **given: Any) -> str | None:
+    """The language of a call in llguidance's form, None if the call names none.
+
+    Args:
+        caller: name of the function called.
+        json_schema: dict, bool, JSON text, or a class of pydantic: JSON that is valid for it.
+        json: True for a JSON object.
+        regex: str: a regular expression of Rust's `regex` that matches the whole text.
+        grammar: str: GBNF or Lark; an object with that in `grammar` (LlamaGrammar).
+        choices: list of str: one of them.
+    Raises:
+        TypeError: an argument is of the wrong kind.
+        ValueError: more than one is given, it is too long, or cannot be parsed.
+    """
+    chosen = {kind: given[kind] for kind in KINDS if given.get(kind) is not None}
+    if chosen.get("json") is False:
+        del chosen["json"]
+    if not chosen:
+        return None
+    if len(chosen) > 1:
+        raise ValueError(f"{caller}: {' and '.join(chosen)} are given: need one of them")
+    ((kind, value),) = chosen.items()
+    matcher = optional_module("llguidance").LLMatcher
+    if kind in ("json", "json_schema"):
+        schema = {"type": "object"} if kind == "json" else schema_of(caller, value)
+        require_few_properties(caller, schema)
+        return matcher.grammar_from_json_schema(text_of(caller, kind, schema), overrides=WHITE)
+    if kind == "choices":
+        if isinstance(value, str) or not value or not all(isinstance(text, str) and text for text in value):
+            raise TypeError(f"{caller}: choices is {str(value)[:60]}: need a list of texts that are not empty")
+        lark = "start: " + " | ".join(json.dumps(text, ensure_ascii=False) for text in value)
+        return matcher.grammar_from_lark(require_size(caller, kind, lark))
+    if not isinstance(value, str):
+        raise TypeError(f"{caller}: {kind} is a {type(value).__name__}: need a string")
+    require_size(caller, kind, value)
+    return matcher.grammar_from_regex(value) if kind == "regex" else matcher.grammar_from_lark(lark_of(caller, value))
+
+
+def require_size(caller: str, kind: str, text: str) -> str:
+    """Refuses texts whose compilation would take too long."""
+    if len(text) > SIZE:
+        raise ValueError(f"{caller}: {kind} has {len(text):,} characters: need at most {SIZE:,}")
+    return text
+
+
+def text_of(caller: str, kind: str, schema: Any) -> str:
+    """A schema as JSON."""
+    try:
+        text = json.dumps(schema)
+    except (RecursionError, ValueError):
+        raise ValueError(f"{caller}: {kind} is nested too deeply, or contains itself") from None
+    except TypeError as error:
+        raise TypeError(f"{caller}: {kind}: {error}: need what JSON can express") from None
+    return require_size(caller, kind, text)
+
+
+def schema_of(caller: str, value: Any) -> dict[str, Any]:
+    """A JSON schema from what programs pass."""
+    if isinstance(value, str):
+        require_size(caller, "json_schema", value)
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{caller}: json_schema is no JSON: {error}") from None
+    made = getattr(value, "model_json_schema", None)  # of pydantic's classes
+    if made is not None:
+        value = made()
+    if not isinstance(value, (Mapping, bool)):
+        raise TypeError(f"{caller}: json_schema is a {type(value).__name__}: need a dict, a bool, or JSON")
+    if value is False:
+        raise ValueError(f"{caller}: json_schema is False: no value is valid for it")
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def escaped(name: Any) -> str:
+    """A name in a JSON pointer."""
+    return str(name).replace("~", "~0").replace("/", "~1")
+
+
+def subschemas(schema: Any, place: str = "#") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The objects that are schemas, with their places as JSON pointers."""
+    waiting = [(place, schema)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, Mapping):
+            yield place, value
+            for key, item in reversed(list(value.items())):
+                if key in NAMED and isinstance(item, Mapping):
+                    waiting += [(f"{place}/{key}/{escaped(name)}", other) for name, other in item.items()]
+                elif key not in VALUES:
+                    waiting.append((f"{place}/{escaped(key)}", item))
+        elif isinstance(value, (list, tuple)):
+            waiting += [(f"{place}/{i}", item) for i, item in enumerate(value)]
+
+
+def require_few_properties(caller: str, schema: Any) -> None:
+    """Refuses objects of too many properties."""
+    text_of(caller, "json_schema", schema)  # it ends
+    for place, value in subschemas(schema):
+        found, needed = value.get("properties"), value.get("required")
+        count = len(found) - len(needed if isinstance(needed, list) else []) if isinstance(found, Mapping) else 0
+        if count > PROPERTIES:
+            raise ValueError(
+                f"{caller}: json_schema: {place} has {count} optional properties: need at most {PROPERTIES}"
+            )
+
+
+def lark_of(caller: str, text: str) -> str:
+    """A grammar in Lark's form from that, or from GBNF."""
+    convert = optional_module("llguidance.gbnf_to_lark").any_to_lark
+    try:
+        return convert(text)
+    except RecursionError:
+        raise ValueError(f"{caller}: the grammar is nested too deeply") from None
+    except Exception as error:  # of its own class, and plain ones
+        raise ValueError(f"{caller}: the grammar cannot be parsed: {error}") from None
+
+
+def explained(message: str, schema: Any) -> str:
+    """A message of llguidance, with the place of the keyword that it names."""
+    first = message.partition("\n<backtrace>")[0].strip()
+    keys = re.match(r"Unimplemented keys: (\[.*?\])", first)
+    if keys:
+        names = json.loads(keys[1])
+        found = [(place, name) for place, value in subschemas(schema) for name in names if name in value]
+        place, name = found[0] if found else ("#", names[0])
+        return f"{place}/{name}: the keyword {name!r} is not supported"
+    for begin, keyword in FAULTS.items():
+        if first.startswith(begin):
+            for place, value in subschemas(schema):
+                if isinstance(value.get(keyword), str) and value[keyword] in first:
+                    return f"{place}/{keyword}: {first}"
+    return first
+
+
+class _Tokens:
+    """A vocabulary in the form that llguidance takes: bytes of the tokens, with 0xFF before names of control tokens."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self.tokens = [tokenizer.piece(token) for token in range(tokenizer.n_vocab)]
+        self.special_token_ids = [token for token, piece in enumerate(self.tokens) if not piece]
+        for token in self.special_token_ids:
+            self.tokens[token] = b"\xff" + (tokenizer.piece(token, True) or b"<%d>" % token)
+        self.ends = sorted(tokenizer.eog) or [len(self.tokens)]
+        if not tokenizer.eog:
+            self.tokens.append(b"\xff<end>")
+        self.eos_token_id, self.bos_token_id = self.ends[0], tokenizer.bos
+
+    def __call__(self, text: str | bytes) -> list[int]:
+        return self._tokenizer.encode_within(text)
+
+
+class Automata:
+    """The automata for the texts of one vocabulary."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._library = optional_module("llguidance")
+        tokens = _Tokens(tokenizer)
+        self._tokens = self._library.LLTokenizer(self._library.TokenizerWrapper(tokens), eos_token=tokens.ends)
+        self._compiled = lru_cache(COMPILED)(self._compile)
+
+    def _compile(self, grammar: str) -> Any:
+        return self._library.LLMatcher(self._tokens, grammar, log_level=0)
+
+    def matcher(self, caller: str, grammar: str, given: Mapping[str, Any]) -> Any:
+        """An automaton at its beginning.
+
+        Raises:
+            ValueError: the language cannot be compiled, or has no text.
+        """
+        matcher = self._compiled(grammar)
+        problems = [matcher.get_error()] if matcher.is_error() else matcher.get_grammar_warnings()
+        if problems:
+            kind = next(kind for kind in KINDS if given.get(kind) is not None)
+            schema = schema_of(caller, given[kind]) if kind == "json_schema" else None
+            raise ValueError(f"{caller}: {kind}: {explained(problems[0], schema)}")
+        return matcher.deep_copy()
+
+
+_automata: WeakKeyDictionary[Any, Automata] = WeakKeyDictionary()
+
+
+class Language:
+    """Limits a text to a language: a Constraint of Sampler. See `constrained`."""
+
+    def __init__(self, matcher: Any) -> None:
+        self._matcher = matcher
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            message = self._matcher.get_error().partition("\n")[0]
+            if message.startswith("NoExtension"):
+                raise ValueError(NO_TOKEN)
+            raise ValueError(f"generate: the text cannot go on in its language: {message}")
+
+    def mask(self, logits: np.ndarray) -> None:
+        """Writes -inf to the logits of tokens that cannot come next."""
+        bits = self._matcher.compute_bitmask()
+        self._check()
+        allowed = np.unpackbits(np.frombuffer(bits, np.uint8), count=logits.size, bitorder="little")
+        logits[allowed == 0] = -np.inf
+        if not (logits > -np.inf).any():
+            raise ValueError(NO_TOKEN)
+
+    def accept(self, token: int) -> None:
+        """Takes note of the next token."""
+        if not self._matcher.is_stopped():
+            self._matcher.consume_token(token)
+            self._check()
+
+    def forced(self) -> list[int]:
+        """The tokens that must come next."""
+        return [] if self._matcher.is_stopped() else self._matcher.compute_ff_tokens()
+
+    def done(self) -> bool:
+        """Whether the text is complete and nothing can follow."""
+        return self._matcher.is_stopped()
+
+
+def constrained(caller: str, tokenizer: Any, given: Mapping[str, Any]) -> Language | None:
+    """What limits a text to the language that a call names, None if it names none; see `language`.
+
+    Args:
+        caller: name of the function called.
+        tokenizer: Tokenizer.
+        given: arguments of the call, of which those in KINDS are read.
+    Raises:
+        TypeError, ValueError: as `language`; the language cannot be compiled.
+        ModuleNotFoundError: llguidance is missing (extra `llm`).
+    """
+    grammar = language(caller, **given)
+    if grammar is None:
+        return None
+    if tokenizer not in _automata:
+        _automata[tokenizer] = Automata(tokenizer)
+    return Language(_automata[tokenizer].matcher(caller, grammar, given))
