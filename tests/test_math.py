@@ -184,3 +184,78 @@ def test_norms_of_tiny_and_huge_rows(size, n, ctx):
         for out, want in wants.items():
             name = ggml.ggml_op_name(out.contents.op).decode()
             np.testing.assert_allclose(elements(out)[0, 0], want, rtol=2e-5, atol=2e-6, err_msg=f"{name} on {chosen}")
+
+
+def rows_of(n):
+    """Rows of equal, alternating, random and almost equal values and with one outlier, of all magnitudes."""
+    rng = np.random.default_rng(n)
+    for size in (1e-45, 1e-42, 1e-38, 1e-30, 1e-20, 1e-10, 1, 1e10, 1e19, 3e36, 3e38):
+        yield np.full(n, size)
+        yield np.where(np.arange(n) % 2, size, -size)
+        yield np.clip(rng.standard_normal(n) * size, -3.4e38, 3.4e38)
+        yield size * (1 - 1e-5 * rng.random(n))
+        yield np.where(np.arange(n) == n // 3, size, 1e-5 * size * rng.standard_normal(n))
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("n", [1, 7, 64, 1500])
+@pytest.mark.parametrize("eps", [0, 1e-40, 1e-12, 1e-5, 1, 1e30])
+def test_norms_of_any_magnitude(n, eps, ctx):
+    """As float64 gives them, whose range holds all squares. A constant row has a norm of 0 whatever eps is."""
+    x = np.stack(list(rows_of(n))).astype(np.float32)
+    a, channels = (ggml.ggml_new_tensor(ctx, ggml.GGML_TYPE_F32, 4, shape) for shape in
+                   ((n, len(x), 1, 1), (1, 1, n, len(x))))  # fmt: skip
+    elements(a)[0, 0], elements(channels)[:, :, 0, 0] = x, x
+    x, eps = x.astype(np.float64), float(np.float32(eps))
+    outs = ggml.ggml_norm, ggml.ggml_rms_norm, ggml.ggml_l2_norm
+    outs = [*(out(ctx, a, eps) for out in outs), ggml.ggml_group_norm(ctx, channels, 1, eps)]
+    near = x - x.mean(-1, keepdims=True)
+    near[(x == x[:, :1]).all(-1)] = 0
+    centred = divided(near, np.sqrt(np.mean(near**2, -1, keepdims=True) + eps))
+    wants = (
+        centred,
+        divided(x, np.sqrt(np.mean(x**2, -1, keepdims=True) + eps)),
+        divided(x, np.maximum(np.sqrt(np.sum(x**2, -1, keepdims=True)), eps)),
+        centred,
+    )
+    graph = graph_of(ctx, *outs)
+    for chosen in ISAS:
+        with isa(chosen):
+            compute(ctx, graph, 2)
+        for out, want in zip(outs, wants):
+            got = elements(out).reshape(want.shape)
+            allowed = 2e-5 * np.abs(want).max(-1, keepdims=True) + 2.0**-148
+            wrong = ~(np.abs(got - want) <= allowed)
+            assert not wrong.any(), f"{ggml.ggml_op_desc(out)} on {chosen}: rows {np.unique(np.nonzero(wrong)[0])}"
+
+
+def divided(x, y):
+    return np.divide(x, y, out=np.zeros_like(x), where=y > 0)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("n", [1, 7, 64, 1500])
+@pytest.mark.parametrize("eps", [0, 1e-12, 1e-5, 1])
+def test_gradients_of_norms_of_any_magnitude(n, eps, ctx):
+    """rms_norm_back for gradients and arguments of all magnitudes, against float64."""
+    x = np.stack(list(rows_of(n))).astype(np.float32)
+    dy = (np.random.default_rng(n + 1).standard_normal(x.shape)).astype(np.float32)
+    sizes = (1e-42, 1e-30, 1e-12, 1, 1e12, 1e30, 5e37)
+    a = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, n, len(x) * len(sizes))
+    b = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, n, len(x) * len(sizes))
+    elements(a)[0, 0], elements(b)[0, 0] = np.concatenate([dy * np.float32(s) for s in sizes]), np.tile(x, (7, 1))
+    out = ggml.ggml_rms_norm_back(ctx, a, b, eps)
+    dy, x = elements(a)[0, 0].astype(np.float64), elements(b)[0, 0].astype(np.float64)
+    eps = float(np.float32(eps))
+    root = np.sqrt(np.mean(x**2, -1, keepdims=True) + eps)
+    unit = divided(x, root)
+    want = divided(dy - unit * np.mean(dy * unit, -1, keepdims=True), root)
+    graph = graph_of(ctx, out)
+    allowed = 4e-6 * divided(np.abs(dy).max(-1, keepdims=True), root) + 2.0**-149
+    for chosen in ISAS:
+        with isa(chosen):
+            compute(ctx, graph, 2)
+        got = elements(out)[0, 0].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            right = (np.abs(got - want) <= allowed) | ((np.abs(want) + allowed > 3.4e38) & ~np.isnan(got))
+        assert right.all(), f"{chosen}: {got[~right][0]!r}, expected {want[~right][0]!r}"

@@ -471,13 +471,26 @@ def spread(a, b):
     return np.repeat(np.repeat(a, b.shape[0] // a.shape[0], 0), b.shape[1] // a.shape[1], 1)
 
 
+def largest(blocks):
+    """The largest magnitude of each block as activations are rounded by it: it is taken as 2^-120 at least."""
+    return np.maximum(np.abs(blocks).max(1, keepdims=True), np.float32(2.0**-120))
+
+
 def rounded_to_activation(type, b):
-    """Vectors as a product with few of them rounds them: to the activation type of the dot product."""
+    """Vectors as a product with few of them rounds them: to the codes of the activation type, with scales in f32."""
     activation = ggml.ggml_get_type_traits_cpu(type_id(type)).contents.vec_dot_type
     name = ggml.ggml_type_name(activation).decode().upper()
     if name == "F32" or b.shape[-1] % ggml.ggml_blck_size(activation):
         return b
-    return decode(name, quantise(name, b), b.size).reshape(b.shape).astype(float)
+    blocks = b.astype(np.float32).reshape(-1, ggml.ggml_blck_size(activation))
+    if name == "Q8_K":  # half to even
+        inverse = np.float32(127) / largest(blocks)
+        codes, scale = np.rint(blocks * inverse), np.float32(1) / inverse
+    else:  # half away from zero
+        scale = largest(blocks) / np.float32(127)
+        scaled = blocks * (np.float32(1) / scale)
+        codes = np.sign(scaled) * np.floor(np.abs(scaled) + np.float32(0.5))
+    return (codes.astype(float) * scale).reshape(b.shape)
 
 
 GROUPS = dict.fromkeys(("Q2_K", "Q3_K", "Q6_K", "IQ2_XS", "IQ2_S", "IQ1_M", "NVFP4"), 16)
@@ -494,11 +507,7 @@ SCALE_BYTES |= dict.fromkeys(("Q3_K", "Q6_K", "TQ1_0", "TQ2_0"), slice(-2, None)
 def rounded_in_groups(type, b):
     """Vectors as a tile of integers rounds them: to eight bits, with one scale per group of values."""
     groups = b.astype(np.float32).reshape(-1, GROUPS.get(type, 32))
-    most = np.abs(groups).max(1, keepdims=True)
-    scale, inverse = (
-        most * np.float32(1 / 127),
-        np.float32(127) / np.where(most > 1e-36, most, np.inf).astype(np.float32),
-    )
+    scale, inverse = largest(groups) * np.float32(1 / 127), np.float32(127) / largest(groups)
     return (np.rint(groups * inverse).astype(float) * scale).reshape(b.shape)
 
 

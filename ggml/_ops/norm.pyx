@@ -5,10 +5,10 @@ from libc.stdint cimport int64_t
 
 from .._core cimport (
     arg_context, arg_float, arg_int32, arg_tensor, fail, ggml_context, ggml_tensor,
-    node1, node_append, node_in_place, node_like, wrap_tensor,
+    node_append, node_in_place, node_like, wrap_tensor,
 )
 from .._enums cimport (
-    GGML_OP_GROUP_NORM, GGML_OP_L2_NORM, GGML_OP_NORM, GGML_OP_RMS_NORM, GGML_OP_RMS_NORM_BACK, GGML_OP_SQRT,
+    GGML_OP_GROUP_NORM, GGML_OP_L2_NORM, GGML_OP_NORM, GGML_OP_RMS_NORM, GGML_OP_RMS_NORM_BACK,
 )
 from .._graph.grad cimport Backward, gradients
 from .._params cimport gg_norm_params, group_norm_params, norm_params
@@ -156,26 +156,29 @@ cdef int grad_rms_norm_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -
     """t = (dy - x mean(dy x) / m) / sqrt(m) by rows, m = mean(x^2) + eps.
 
     t is linear in dy and symmetric in dy and g: d(dy) = (g - x mean(g x) / m) / sqrt(m).
-    dx = (x (3 mean(g x) mean(dy x) / m - mean(g dy)) - g mean(dy x) - dy mean(g x)) / m^1.5
+    With y = x / sqrt(m), dx = (y (3 mean(g y) mean(dy y) - mean(g dy)) - g mean(dy y) - dy mean(g y)) / m.
     """
     cdef ggml_context *c = b.ctx
     cdef ggml_tensor *dy = t.src[0]
     cdef ggml_tensor *x = t.src[1]
     cdef ggml_tensor *m
-    cdef ggml_tensor *mean_gx
-    cdef ggml_tensor *mean_dyx
-    cdef ggml_tensor *factor      # of x
+    cdef ggml_tensor *y
+    cdef ggml_tensor *mean_gy
+    cdef ggml_tensor *mean_dyy
+    cdef ggml_tensor *factor      # of y
     cdef ggml_tensor *numerator
+    cdef gg_norm_params q = norm_params(t)[0]
     b.require_not_overwritten(t, x)
     if b.needs(dy):
         b.add(dy, rms_norm_back(c, g, x, norm_params(t).eps))
     if b.needs(x):
         b.require_not_overwritten(t, dy)
         m = scale(c, mean_rows(c, mul(c, x, x)), 1, norm_params(t).eps, False)
-        mean_gx, mean_dyx = mean_rows(c, mul(c, g, x)), mean_rows(c, mul(c, dy, x))
-        factor = sub(c, scale(c, div(c, mul(c, mean_gx, mean_dyx), m), 3, 0, False), mean_rows(c, mul(c, g, dy)))
-        numerator = sub(c, mul(c, x, factor), add(c, mul(c, g, mean_dyx), mul(c, dy, mean_gx)))
-        b.add(x, div(c, numerator, mul(c, m, node1(c, GGML_OP_SQRT, m))))
+        y = node_with_params(c, GGML_OP_RMS_NORM, x, &q, sizeof(q), False)
+        mean_gy, mean_dyy = mean_rows(c, mul(c, g, y)), mean_rows(c, mul(c, dy, y))
+        factor = sub(c, scale(c, mul(c, mean_gy, mean_dyy), 3, 0, False), mean_rows(c, mul(c, g, dy)))
+        numerator = sub(c, mul(c, y, factor), add(c, mul(c, g, mean_dyy), mul(c, dy, mean_gy)))
+        b.add(x, div(c, numerator, m))
     return 0
 
 # ---- GROUP_NORM ------------------------------------------------------------------------------------------------------

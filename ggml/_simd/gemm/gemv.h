@@ -164,17 +164,14 @@ static inline size_t gemv_round(size_t bytes) { return (bytes | 63) + 1; }   /* 
 static inline bool gemv_has_dot(const gemm *g) {
     const gemm_src *const s = &g->a;
     const gg_kernels *const k = s->kernels;
-    return !g->exact && !gg_is_float(s->type) && k->dot[s->type] && k->from_f32[gg_types[s->type].activation];
-}
-static inline size_t gemv_activation_size(const gemm *g) {
-    return gemv_has_dot(g) ? gemv_round(gg_row_size(gg_types[g->a.type].activation, g->k)) : 0;
+    return !g->exact && !gg_is_float(s->type) && k->dot[s->type];
 }
 static inline size_t gemv_layout_size(const gemm *g) {
     return gemv_has_dot(g) ? gemv_round((size_t)g->k / 32 * GG_LAYOUT_BYTES) : 0;
 }
 static inline size_t gemv_scratch(const gemm *g) {
     return (size_t)(2 * g->n + 1) * gemv_round((size_t)g->k * sizeof(float))
-        + (size_t)g->n * (gemv_activation_size(g) + gemv_layout_size(g));
+        + (size_t)g->n * gemv_layout_size(g);
 }
 
 /* x_i as f32: where it is, if it is that, else in tmp. */
@@ -199,8 +196,7 @@ static void gemv_pack(const gemm *g, gemv_vectors *v) {
     }
 }
 static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
-    const size_t size = gemv_round((size_t)g->k * sizeof(float)), activation_size = gemv_activation_size(g),
-        layout_size = gemv_layout_size(g);
+    const size_t size = gemv_round((size_t)g->k * sizeof(float)), layout_size = gemv_layout_size(g);
     v->dot = gemv_has_dot(g) ? g->a.kernels->dot[g->a.type] : NULL;
     v->row = (float *)own;
     for (int64_t j = 0; j < g->n; j++) v->f32[j] = gemv_vector(&g->b, j, g->k, (float *)(own += size));
@@ -208,12 +204,9 @@ static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
     v->packed = (float *)own;
     if (g->n > 1 && !v->dot && g->a.pack == pack_along_k) gemv_pack(g, v);
     own += (size_t)g->n * size;
-    for (int64_t j = 0; v->dot && j < g->n; j++, own += activation_size + layout_size) {
-        const gg_kernels *const kernels = g->a.kernels;
-        const int32_t type = gg_types[g->a.type].activation;
-        kernels->from_f32[type](v->f32[j], own, g->k);
-        kernels->lay_out[type](own, own + activation_size, g->k);
-        v->activation[j] = own + activation_size;
+    for (int64_t j = 0; v->dot && j < g->n; j++, own += layout_size) {
+        g->a.kernels->lay_out_f32[gg_types[g->a.type].activation](v->f32[j], own, g->k);
+        v->activation[j] = own;
     }
 }
 

@@ -3,6 +3,8 @@
 #ifndef GG_OPS_NORM_H
 #define GG_OPS_NORM_H
 #include "rowwise.h"
+#include <float.h>
+#include <math.h>
 
 static inline vf square(vf x) { return vf_mul(x, x); }
 ROW_SUM(sum_squares, square(vf_mul(ld(x + i, k), vf_set1(s))), const float *x, float s)
@@ -23,9 +25,11 @@ static double squares(const row_part *p, const float *x, float *s) {
     if (square_range(p->n, q)) return q;
     return (*s = unit_scale(p, x)) == 1 ? q : sum_squares(p, x, *s);
 }
-static double inverse_root(double q) { return q == 0 ? 0 : 1 / __builtin_sqrt(q); }
-static void scale_row(const row_part *p, const float *x, float s, double r, float *y) {
-    EACH_PART(i, p) st(y + i, vf_mul(vf_mul(ld(x + i, p->end - i), vf_set1(s)), vf_set1((float)r)), p->end - i);
+static float limit_to_f32(double x) { return x > FLT_MAX ? FLT_MAX : (float)x; }
+/* 1 / sqrt(q), 0 for 0. It exceeds the range of f32 only where what it multiplies is 0; infinity would make that NaN. */
+static float inverse_root(double q) { return q == 0 ? 0 : limit_to_f32(1 / __builtin_sqrt(q)); }
+static void scale_row(const row_part *p, const float *x, float s, float r, float *y) {
+    EACH_PART(i, p) st(y + i, vf_mul(vf_mul(ld(x + i, p->end - i), vf_set1(s)), vf_set1(r)), p->end - i);
 }
 
 /* Returns the sum of d = x s - mean; stores the sum of squares of d in *squares. */
@@ -68,7 +72,7 @@ static void normalise(const row_part *p, const float *x, float *y, float eps) {
     }
     double var = q / n - c * c;
     if (var < 0) var = 0;
-    const vf r = vf_set1((float)inverse_root(var + (double)eps * s * s)), rest = vf_set1((float)c);
+    const vf r = vf_set1(inverse_root(var + (double)eps * s * s)), rest = vf_set1((float)c);
     EACH_PART(i, p) {
         const vf d = vf_sub(vf_mul(ld(x + i, p->end - i), vf_set1(s)), vf_set1(mean));
         st(y + i, vf_mul(vf_sub(d, rest), r), p->end - i);
@@ -91,17 +95,25 @@ static void l2_norm_row(const ggml_tensor *t, const row_part *p, const float *a,
     const double q = squares(p, a, &s), least = (double)norm_params(t)->eps * s;
     scale_row(p, a, s, inverse_root(q < least * least ? least * least : q), y);
 }
-/* a: gradient, b: x.  (dy - x sum(dy x) / (sum(x^2) + n eps)) / rms(x) */
-ROW_SUM(dot_scaled, vf_mul(ld(x + i, k), vf_mul(ld(y + i, k), vf_set1(s))), const float *x, const float *y, float s)
+/* a: gradient, b: x.  (dy - x sum(dy x) / (sum(x^2) + n eps)) / rms(x). If the sum of dy x or the factor of x may leave
+ * the range of f32, dy is scaled, too. */
+ROW_SUM(dot_scaled, vf_mul(vf_mul(ld(x + i, k), vf_set1(u)), vf_mul(ld(y + i, k), vf_set1(s))), const float *x, float u,
+        const float *y, float s)
 static void rms_norm_back_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
-    float s;
+    float s, u = 1;
     const double n = (double)p->n, q = squares(p, b, &s) + n * (double)norm_params(t)->eps * s * s;
-    const double dot = dot_scaled(p, a, b, s);
-    const vf c = vf_set1(q == 0 ? 0 : (float)(dot / q)), r = vf_set1((float)inverse_root(q / n));
-    const vf unit = vf_set1(s);
+    double dot = dot_scaled(p, a, u, b, s);
+    const bool fits = square_range(p->n, fabs(dot)) && square_range(1, fabs(dot / q));
+    if (!fits && (u = unit_scale(p, a)) != 1) dot = dot_scaled(p, a, u, b, s);
+    /* The factor of the result, divided in two where f32 does not hold it. */
+    const double factor = q == 0 ? 0 : s / (u * __builtin_sqrt(q / n));
+    const float first = factor < FLT_MIN ? FLT_MIN : limit_to_f32(factor);
+    const vf c = vf_set1(q == 0 ? 0 : (float)(dot / q)), scale_a = vf_set1(u), scale_b = vf_set1(s);
+    const vf f = vf_set1(first), rest = vf_set1(limit_to_f32(factor / first));
     EACH_PART(i, p) {
-        const vf d = vf_fnma(vf_mul(ld(b + i, p->end - i), unit), c, ld(a + i, p->end - i));
-        st(y + i, vf_mul(vf_mul(d, r), unit), p->end - i);
+        const int64_t k = p->end - i;
+        const vf d = vf_fnma(vf_mul(ld(b + i, k), scale_b), c, vf_mul(ld(a + i, k), scale_a));
+        st(y + i, vf_mul(vf_mul(d, f), rest), k);
     }
 }
 GG_WORK_ROWS(NORM)

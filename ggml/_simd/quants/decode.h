@@ -62,9 +62,6 @@ INLINED void nvfp4_scales(const void *b, float *d) {
 INLINED float q4_1_min(const void *b) { return gg_half_of_two(b, 1); }
 INLINED float q5_1_min(const void *b) { return gg_half_of_two(b, 1); }
 
-static void q8_0_lay_out(const void *y, void *out, int64_t n) { small_lay_out(sizeof(block_q8_0), y, out, n); }
-static void q8_1_lay_out(const void *y, void *out, int64_t n) { small_lay_out(sizeof(block_q8_1), y, out, n); }
-
 /* <t>_pack: where words are packed in columns, else NULL */
 #ifdef GG_VEC_COLUMNS
 INLINED void q4_0_words(vi *w, const char *b, size_t nb) { vc_nibbles(w, b + offsetof(block_q4_0, qs), nb); }

@@ -2,7 +2,9 @@
  * importance weights. A level is the number to which an element is rounded once it is divided by the scale. */
 #ifndef GG_QUANTS_ENCODE_H
 #define GG_QUANTS_ENCODE_H
+#include "../runtime/kernel.h"
 #include "bytes/bytes.h"
+#include <math.h>
 
 /* ---- over n floats, n a multiple of 16 --------------------------------------------------------------------------- */
 static inline float max_abs(const float *x, int n) {
@@ -124,9 +126,9 @@ static inline int q8_scales_of(const float *x, int64_t n, q8_scales *s) {
     for (int k = 0; k < count; k++) s->d[k] = max_abs_or_inf(x + 32 * k, 32);
     for (int k = count; k % VW; k++) s->d[k] = 0;
     for (int k = 0; k < count; k += VW) {
-        const vf d = vf_div(vf_load(s->d + k), vf_set1(127)), zero = vf_zero();
+        const vf d = vf_div(vf_max(vf_load(s->d + k), vf_set1(GG_LEAST_MAGNITUDE)), vf_set1(127));
         vf_store(s->d + k, d), vf_store_f16(s->half + k, d);
-        vf_store(s->inverse + k, vf_select(vf_eq(d, zero), zero, vf_div(vf_set1(1), d)));
+        vf_store(s->inverse + k, vf_div(vf_set1(1), d));
     }
     return count;
 }
@@ -227,16 +229,23 @@ static void q2_0_from_f32(const float *x, void *y, int64_t n) {
 }
 
 /* ---- blocks of 256 elements -------------------------------------------------------------------------------------- */
+/* Rounds 256 elements to the codes of Q8_K, and sums each 16 of them; returns the scale. top: the element of the
+ * largest magnitude, with either sign, or an infinity if an element is NaN. */
+static inline float q8_K_codes(const float *x, float top, int8_t *qs, int16_t *bsums) {
+    const float magnitude = fabsf(top) > GG_LEAST_MAGNITUDE ? fabsf(top) : GG_LEAST_MAGNITUDE;
+    const float scale = -127 / copysignf(magnitude, top);
+    for (int i = 0; i < 256; i += 32) vb_store(qs + i, even_levels(x + i, scale, 127));
+    for (int j = 0; j < 16; j++) {
+        int sum = 0;
+        for (int i = 0; i < 16; i++) sum += qs[16 * j + i];
+        bsums[j] = (int16_t)sum;
+    }
+    return top == 0 ? 0 : magnitude < GG_INF ? 1 / scale : GG_INF;
+}
 static void q8_K_from_f32(const float *x, void *y, int64_t n) {
     for (block_q8_K *b = y; n > 0; b++, x += 256, n -= 256) {
-        const float top = extreme(x, 256), scale = top != 0 ? -127 / top : 0;
-        for (int i = 0; i < 256; i += 32) vb_store(b->qs + i, even_levels(x + i, scale, 127));
-        for (int j = 0; j < 16; j++) {
-            int sum = 0;
-            for (int i = 0; i < 16; i++) sum += b->qs[16 * j + i];
-            b->bsums[j] = (int16_t)sum;
-        }
-        b->d = max_abs_or_inf(x, 256) < GG_INF ? reciprocal(scale) : GG_INF;
+        const bool finite = max_abs_or_inf(x, 256) < GG_INF;
+        b->d = q8_K_codes(x, finite ? extreme(x, 256) : GG_INF, b->qs, b->bsums);
     }
 }
 /* The base-3 digits q[0], q[step], ... as a fraction of 256, rounded up, so that a multiplication by 3^k makes digit

@@ -8,10 +8,11 @@
  *   scale group      consecutive elements that share a scale
  *   minimum          value that is subtracted from the elements of a scale group: element = scale q - minimum
  *   activation type  type of the second operand of a dot product: Q8_0, Q8_1 or Q8_K
- *   activation layout  a row of an activation type, rearranged once for dot products with many rows */
+ *   activation layout  the second operand, rounded to the codes of the activation type and arranged once for dot
+ *                    products with many rows (activation.h) */
 #ifndef GG_QUANTS_GENERIC_H
 #define GG_QUANTS_GENERIC_H
-#include "bytes/bytes.h"
+#include "activation.h"
 
 #define INLINED static inline __attribute__((always_inline))
 
@@ -110,21 +111,6 @@ INLINED void small_pack(int bytes, words_fn words, bool minima, const char *x, s
 }
 #endif
 
-/* Activation layout of Q8_0 and Q8_1: the codes of all blocks, then for each block its scale d and d times the sum of
- * its codes. */
-typedef struct { float d, sum; } layout_scale;
-INLINED void small_lay_out(int block, const void *row, void *laid_out, int64_t n) {
-    const char *a = row;
-    int8_t *qs = laid_out;
-    layout_scale *scale = (layout_scale *)(qs + n);
-    for (; n > 0; n -= 32, a += block, qs += 32, scale++) {
-        int sum = 0;
-        memcpy(qs, a + block - 32, 32);
-        for (int i = 0; i < 32; i++) sum += qs[i];
-        scale->d = gg_half_of_two(a, 0);
-        scale->sum = scale->d * (float)sum;
-    }
-}
 /* The products of chunk j of a block with v, a chunk of the activation, from which `from` was made. */
 INLINED vq small_products(small_type t, const char *b, int j, vb v, vq from) {
     if (t.plus) return vq_dot_us(vb_set1(1), vb_negate(v, t.plus(b, j)));
@@ -287,25 +273,6 @@ INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
             p = store_ints(p, t.group > 32 ? 32 : t.group, q, t.signed_by, t.dmin, d + 2 * j, m + 2 * j);
         }
     }
-}
-
-/* Activation layout of Q8_K: a q8_K_layout for each block, then d of all blocks, padded with zeros to a multiple of
- * four. bsums[i] is the sum of codes 16 i .. 16 i + 15, pairs[i] the sum of codes 2 i and 2 i + 1 of all chunks. */
-typedef struct { int8_t qs[256]; int16_t bsums[16], pairs[16]; } q8_K_layout;
-_Static_assert(sizeof(q8_K_layout) + 4 * sizeof(float) <= 256 / 32 * GG_LAYOUT_BYTES, "room for d");
-static void q8_K_lay_out(const void *row, void *laid_out, int64_t n) {
-    const block_q8_K *a = row, *end = a + n / 256;
-    q8_K_layout *w = laid_out;
-    float *d = (float *)(w + n / 256);
-    for (; a < end; a++, w++) {
-        memcpy(w->qs, a->qs, sizeof w->qs);
-        memcpy(w->bsums, a->bsums, sizeof w->bsums);
-        memset(w->pairs, 0, sizeof w->pairs);
-        for (int j = 0; j < 256; j += 32)
-            for (int i = 0; i < 16; i++) w->pairs[i] = (int16_t)(w->pairs[i] + a->qs[j + 2 * i] + a->qs[j + 2 * i + 1]);
-        *d++ = a->d;
-    }
-    memset(d, 0, (size_t)(-(n / 256) & 3) * sizeof *d);
 }
 
 /* out[i] = the half of block i times d[i], for m <= 4 blocks; the rest of out is 0. */

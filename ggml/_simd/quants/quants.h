@@ -23,7 +23,8 @@
 #define ENTER_KIND_INT(id, name)
 #define ENTER_KIND_STORED(id, name)
 #define ENTER_KIND_WEIGHT(id, name)      ENTER_KIND_FLOAT(id, name) k->ints[id] = name##_ints;
-#define ENTER_KIND_ACTIVATION(id, name)  k->to_f32[id] = name##_to_f32, k->lay_out[id] = name##_lay_out;
+#define ENTER_KIND_ACTIVATION(id, name)  k->to_f32[id] = name##_to_f32, k->lay_out[id] = name##_lay_out, \
+                                         k->lay_out_f32[id] = name##_lay_out_f32;
 #define ENTER_KIND_BOTH(id, name)        ENTER_KIND_WEIGHT(id, name) ENTER_KIND_ACTIVATION(id, name)
 
 #define ENTER_ENCODER_NONE(id, name)

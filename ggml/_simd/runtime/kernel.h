@@ -35,10 +35,15 @@ typedef void (*gg_quantize_fn)(const float *x, void *y, int64_t n, const float *
  * rows. */
 typedef void (*gg_dot_fn)(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y);
 enum { GG_DOT_ROWS = 4 };
-/* Brings a packed row of a quantised activation type into the activation layout, in which it enters dot products with
- * many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of 64 (quants/generic.h). */
+/* Bring a packed row of a quantised activation type, or a row of floats rounded to the codes of the type, into the
+ * activation layout, in which it enters dot products with many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of
+ * 64 (quants/activation.h). */
 typedef void (*gg_lay_out_fn)(const void *row, void *laid_out, int64_t n);
+typedef void (*gg_lay_out_f32_fn)(const float *x, void *laid_out, int64_t n);
 enum { GG_LAYOUT_BYTES = 44 };
+/* Floats are rounded to codes of eight bits as if the largest magnitude of their scale group were at least this one:
+ * the reciprocal of a smaller scale may be infinite. The scale then is 2^-120 / 127, which f32 holds to 22 bits. */
+#define GG_LEAST_MAGNITUDE 0x1p-120f
 /* How far ahead products with a vector prefetch the matrix: hardware prefetchers stop at the end of a page. */
 enum {
     GG_PAGE_BYTES = 4096,
@@ -71,7 +76,8 @@ struct gg_kernels {
     gg_from_f32_fn from_f32[GG_TYPE_MAX];
     gg_quantize_fn quantize[GG_TYPE_MAX];   /* NULL: from_f32 does it, weights make no difference */
     gg_dot_fn dot[GG_TYPE_MAX];
-    gg_lay_out_fn lay_out[GG_TYPE_MAX];     /* of the quantised activation types */
+    gg_lay_out_fn lay_out[GG_TYPE_MAX];     /* of the quantised activation types, like */
+    gg_lay_out_f32_fn lay_out_f32[GG_TYPE_MAX];
     gg_ints ints[GG_TYPE_MAX];
 };
 
