@@ -82,8 +82,8 @@ void gg_region_remove(int kind, gg_region *r) {
 
 /* ---- quarantine -------------------------------------------------------------------------------------------------- */
 /* Freed arenas, oldest first. Their addresses stay reserved for a while, and the oldest are released first. An arena
- * with views stays until the last view is released. All functions but gg_reclaim are called under the GIL; that one is
- * called by any thread whose allocation fails, so a lock protects the list and the regions in it. */
+ * with views stays until the last view is released. All functions but release_reserved are called under the GIL; any
+ * thread whose allocation fails calls that one, so a lock protects the list and the regions in it. */
 enum { QUARANTINE = 1024 };
 static gg_region *oldest, **newest = &oldest;   /* newest: the last field `next` */
 static gg_region *by_address[QUARANTINE + 1];   /* the same, sorted */
@@ -139,7 +139,17 @@ static gg_region *quarantined(const void *addr) {
     const size_t i = after(by_address, q_len, addr);
     return i && holds(by_address[i - 1], addr) ? by_address[i - 1] : NULL;
 }
+/* Releases what freed arenas keep reserved. */
+static bool release_reserved(void) {
+    lock();
+    const size_t before = q_bytes;
+    quarantine_trim(0);
+    const bool dropped = gg_pages_drop_warm();
+    unlock();
+    return before || dropped;
+}
 void gg_region_retire(gg_region *r) {
+    atomic_store_explicit(&gg_on_exhaustion, release_reserved, memory_order_release);
     lock();
     r->freed = true, r->next = NULL;
     *newest = r, newest = &r->next;
@@ -163,15 +173,6 @@ bool gg_region_stale(const void *addr) {
     unlock();
     return stale;
 }
-bool gg_reclaim(void) {
-    lock();
-    const size_t before = q_bytes;
-    quarantine_trim(0);
-    const bool dropped = gg_pages_drop_warm();
-    unlock();
-    return before || dropped;
-}
-
 gg_region *gg_region_of_data(const void *addr) {
     gg_region *r = gg_region_find(GG_ARENA, addr);
     if (!r) r = gg_region_find(GG_BUFFER, addr);

@@ -1,5 +1,5 @@
 /* The memory of tensors: regions (a registry of live address ranges), contexts (arenas of objects), graphs in them.
- * All functions but gg_reclaim are called under the GIL. */
+ * All functions are called under the GIL. */
 #ifndef GG_MEMORY_H
 #define GG_MEMORY_H
 #include "engine.h"
@@ -40,9 +40,6 @@ void gg_region_leave(gg_region *r);                           /* the same for me
 bool gg_region_stale(const void *addr);
 void gg_region_view(gg_region *r, int delta);                 /* counts views; unmaps the pages after the last */
 gg_region *gg_region_of_data(const void *addr);               /* ARENA, BUFFER or freed but still viewed; NULL: none */
-/* Releases what freed arenas keep reserved, for an allocation that failed; false: there was nothing. Any thread may
- * call it. */
-bool gg_reclaim(void);
 /* Called with each range of a context that is released, before it goes; NULL: nobody asks (prepare.c sets it). */
 extern void (*gg_on_release)(const gg_region *region);
 

@@ -1,7 +1,8 @@
 /* Pages and blocks of the system. */
 #define _GNU_SOURCE
-#include "memory.h"
+#include "pages.h"
 #include "poison.h"
+#include <stdint.h>
 #include <stdlib.h>
 #ifdef _WIN32
 #include <windows.h>
@@ -15,6 +16,12 @@
 #include <errno.h>
 #include <sys/syscall.h>
 #endif
+
+_Atomic(gg_exhaustion_fn) gg_on_exhaustion;
+bool gg_reclaim(void) {
+    const gg_exhaustion_fn release = atomic_load_explicit(&gg_on_exhaustion, memory_order_acquire);
+    return release && release();
+}
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 void *gg_malloc(size_t size) {

@@ -1,10 +1,17 @@
 /* Memory from the system: pages, and blocks of the C library. When the system has no more, what freed arenas keep
- * reserved is released (gg_reclaim in memory.h), and the allocation is tried again. Any thread may call these
- * functions, except those marked (locked), which memory.c calls while it holds its lock. */
+ * reserved is released (gg_on_exhaustion), and the allocation is tried again. Any thread may call these functions,
+ * except those marked (locked), which memory.c calls while it holds its lock. */
 #ifndef GG_PAGES_H
 #define GG_PAGES_H
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+/* Called by any thread when the system has no memory. It releases some and returns true, or there is none to release.
+ * NULL: nobody keeps any (memory.c sets it). */
+typedef bool (*gg_exhaustion_fn)(void);
+extern _Atomic(gg_exhaustion_fn) gg_on_exhaustion;
+bool gg_reclaim(void);                                /* calls it; false: nothing was released */
 
 void *gg_malloc(size_t size);                         /* as those of the C library; free() frees the blocks */
 void *gg_calloc(size_t n, size_t size);
