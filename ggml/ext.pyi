@@ -10,6 +10,39 @@ from . import (
 __all__: list[str]
 _MOVED: dict[str, str]
 
+def argmax(ctx: _Address, a: _To[ggml_tensor], last: _Bool = ...) -> ggml_tensor_p:
+    """Finds the index of the largest element of each row of a matrix, as NumPy does.
+
+    NaN is larger than all numbers. There is no gradient.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1].
+        last: of equal elements the last one counts instead of the first.
+    Returns:
+        i32 tensor [ne1], with indices from 0 to ne0 - 1.
+    Raises:
+        ValueError: a has more than two dimensions, rows too long for an i32 index, or a type other than f32, f16,
+            bf16.
+        MemoryError: the context is full.
+    """
+def argsort(ctx: _Address, a: _To[ggml_tensor], order: _Int) -> ggml_tensor_p:
+    """Computes the indices that sort each row, where NaN is larger than all numbers.
+
+    The sort is stable in both directions: NaN comes last in ascending order, and first in descending order. There is
+    no gradient.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        order: GGML_SORT_ORDER_ASC or GGML_SORT_ORDER_DESC.
+    Returns:
+        i32 tensor of a's shape.
+    Raises:
+        TypeError: order is not an integer.
+        ValueError: order is unknown, a is not f32, f16 or bf16, or its rows are too long for an i32 index.
+        MemoryError: the context is full.
+    """
 def conv_2d(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, bias: _To[ggml_tensor] = ..., function: _Int | None = ..., offset: _Int = ..., winograd: _Int = ...) -> ggml_tensor_p:
     """Convolves images as ggml_conv_2d does, with a bias, a function, kernels of bytes and a choice of algorithms.
 
@@ -104,6 +137,22 @@ def equal(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tenso
         ValueError: the shapes do not fit, or a type is not supported.
         MemoryError: the context is full.
     """
+def fmod(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
+    """Computes the remainder of a / b element by element, with b repeated to the shape of a.
+
+    The quotient is rounded toward zero, so that the remainder has the sign of a; it is exact, as that of C's fmod. The
+    gradient of a is that of the result; b gets it multiplied by minus the whole quotient.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
 def gguf_get_tensor_shape(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]:
     """Gives the shape of a tensor as the file states it.
 
@@ -154,6 +203,28 @@ def less(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor
         Tensor of a's shape and type: 1 where a is less than b, else 0.
     Raises:
         ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
+def max_pool_2d(ctx: _Address, a: _To[ggml_tensor], k0: _Int, k1: _Int, s0: _Int, s1: _Int, p0: _Float, p1: _Float) -> ggml_tensor_p:
+    """Finds the largest pixel of windows of each image, as NumPy's max: NaN where a pixel is NaN.
+
+    A window of nothing but -inf gives -inf, where that of ggml_pool_2d gives the smallest number of f32. The gradient
+    goes to the first largest pixel; that of NaN and -inf is 0.
+
+    Args:
+        ctx: context that receives the result.
+        a: images [width, height, channels, batch], f32, f16 or bf16.
+        k0: width of a window, 1 or more; the parameters are those of ggml_pool_2d.
+        k1: height of a window, 1 or more; k0 * k1 is at most 2^24.
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        p0: padding at each side, 0 or more, less than 2^24; it may be fractional.
+        p1: padding above and below, likewise.
+    Returns:
+        f32 tensor [ow, oh, channels, batch] with ow = floor((width + 2 * p0 - k0) / s0) + 1 and oh likewise.
+    Raises:
+        ValueError: a size, stride or padding is invalid, a window is larger than the padded image, or a is not of a
+            float type.
         MemoryError: the context is full.
     """
 def maximum(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p:
