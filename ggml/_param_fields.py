@@ -58,8 +58,13 @@ FIELDS = {
     "cumsum": (
         ("from_end", "i", None),
     ),
+    "argmax": (
+        ("nan", "i", None),
+        ("first", "i", None),
+    ),
     "argsort": (
         ("order", "i", None),
+        ("nan", "i", None),
     ),
     "rope": (
         ("unused", "i", None),
@@ -222,6 +227,7 @@ FIELDS = {
         ("s", "i", 2),
         ("p", "i", 2),
         ("inside", "i", None),
+        ("nan", "i", None),
     ),
     "custom": (
         ("function", "P", None),
@@ -235,6 +241,7 @@ FIELDS = {
 OPERATIONS = {
     5: "update",  # ACC
     16: "cumsum",  # CUMSUM
+    18: "argmax",  # ARGMAX
     22: "concat",  # CONCAT
     24: "norm",  # NORM
     25: "norm",  # RMS_NORM

@@ -60,8 +60,13 @@ cdef extern from "runtime/engine.h" nogil:
     ctypedef struct gg_cumsum_params:
         int32_t from_end
     gg_cumsum_params *cumsum_params(const ggml_tensor *t)
+    ctypedef struct gg_argmax_params:
+        int32_t nan
+        int32_t first
+    gg_argmax_params *argmax_params(const ggml_tensor *t)
     ctypedef struct gg_argsort_params:
         int32_t order
+        int32_t nan
     gg_argsort_params *argsort_params(const ggml_tensor *t)
     ctypedef struct gg_rope_params:
         int32_t unused
@@ -224,6 +229,7 @@ cdef extern from "runtime/engine.h" nogil:
         int32_t s[2]
         int32_t p[2]
         int32_t inside
+        int32_t nan
     gg_pool_2d_params *pool_2d_params(const ggml_tensor *t)
     ctypedef struct gg_custom_params:
         void *function

@@ -83,8 +83,10 @@ SPECIAL = {
 _CONV = "ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], "
 _TAIL = "bias: _To[ggml_tensor], function: _Int | None"
 EXT = {
-    **dict.fromkeys(("equal", "less", "maximum", "minimum"),
+    **dict.fromkeys(("equal", "fmod", "less", "maximum", "minimum"),
                     "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p"),
+    "argmax": "(ctx: _Address, a: _To[ggml_tensor], last: _Bool) -> ggml_tensor_p",
+    "argsort": "(ctx: _Address, a: _To[ggml_tensor], order: _Int) -> ggml_tensor_p",
     "conv_2d": f"({_CONV}s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, {_TAIL}, offset: _Int, "
                "winograd: _Int) -> ggml_tensor_p",
     "conv_2d_dw": f"({_CONV}stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int, "
@@ -92,6 +94,8 @@ EXT = {
     "custom_set_backward": "(tensor: _To[ggml_tensor], backward: Callable[..., Any]) -> ggml_tensor_p",
     "gguf_get_tensor_shape": "(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]",
     "gguf_init_from_file_mmap": "(fname: _Path, params: gguf_init_params) -> gguf_context_p",
+    "max_pool_2d": "(ctx: _Address, a: _To[ggml_tensor], k0: _Int, k1: _Int, s0: _Int, s1: _Int, p0: _Float, "
+                   "p1: _Float) -> ggml_tensor_p",
     "min_max": "(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p",
     "mul_mat_i8": "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], offset: _Int) -> ggml_tensor_p",
     "opt_init": "(params: ggml_opt_params, comm: Any) -> ggml_opt_context_t",

@@ -8,7 +8,7 @@ from .._core cimport (
 )
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_ADD1, GGML_OP_CLAMP, GGML_OP_CLAMP_BACK, GGML_OP_COS, GGML_OP_DIV, GGML_OP_EQUAL,
-    GGML_OP_LEAKY_RELU, GGML_OP_LESS, GGML_OP_LOG, GGML_OP_MAXIMUM, GGML_OP_MINIMUM, GGML_OP_MUL,
+    GGML_OP_FMOD, GGML_OP_LEAKY_RELU, GGML_OP_LESS, GGML_OP_LOG, GGML_OP_MAXIMUM, GGML_OP_MINIMUM, GGML_OP_MUL,
     GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT, GGML_OP_SUB,
 )
 from .._graph.grad cimport Backward, gradients
@@ -773,6 +773,36 @@ cdef int grad_leaky_relu(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_tensor *below = clamp_back(b.ctx, g, x, -INFINITY, 0)
     return b.add(x, add(b.ctx, above, scale(b.ctx, below, leaky_relu_params(t).negative_slope, 0, False)))
 
+def ext_fmod(ctx, a, b):
+    """Computes the remainder of a / b element by element, with b repeated to the shape of a.
+
+    The quotient is rounded toward zero, so that the remainder has the sign of a; it is exact, as that of C's fmod. The
+    gradient of a is that of the result; b gets it multiplied by minus the whole quotient.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
+    return binary_of(ctx, b"ggml.ext.fmod", GGML_OP_FMOD, a, b)
+
+cdef int grad_fmod(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = x - y q with the whole quotient q: dx = g, dy = -g q, q = (x - t) / y."""
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *y = t.src[1]
+    b.add(x, g)
+    if b.needs(y):
+        b.require_not_overwritten(t, x)
+        b.require_not_overwritten(t, y)
+        b.require_not_overwritten(t, t)
+        b.add(y, neg(b.ctx, sum_to_shape(b.ctx, mul(b.ctx, g, div(b.ctx, sub(b.ctx, x, t), y)), y)))
+    return 0
+
 # ---- comparisons -----------------------------------------------------------------------------------------------------
 def ext_maximum(ctx, a, b):
     """Takes the larger of two tensors element by element, with b repeated to the shape of a.
@@ -875,5 +905,6 @@ gradients[GGML_OP_CLAMP] = grad_clamp
 gradients[GGML_OP_CLAMP_BACK] = grad_clamp_back
 gradients[GGML_OP_QUANTIZE_LINEAR] = grad_quantize_linear
 gradients[GGML_OP_LEAKY_RELU] = grad_leaky_relu
+gradients[GGML_OP_FMOD] = grad_fmod
 gradients[GGML_OP_MAXIMUM] = gradients[GGML_OP_MINIMUM] = grad_extreme
 gradients[GGML_OP_LESS] = gradients[GGML_OP_EQUAL] = grad_comparison

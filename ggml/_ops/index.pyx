@@ -222,6 +222,28 @@ def ggml_argsort(ctx, a, order):
     cdef ggml_context *c = arg_context(ctx, b"ggml_argsort")
     return wrap_tensor(argsort(c, arg_tensor(a, b"a"), arg_int32(order, b"order")))
 
+def ext_argsort(ctx, a, order):
+    """Computes the indices that sort each row, where NaN is larger than all numbers.
+
+    The sort is stable in both directions: NaN comes last in ascending order, and first in descending order. There is
+    no gradient.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+        order: GGML_SORT_ORDER_ASC or GGML_SORT_ORDER_DESC.
+    Returns:
+        i32 tensor of a's shape.
+    Raises:
+        TypeError: order is not an integer.
+        ValueError: order is unknown, a is not f32, f16 or bf16, or its rows are too long for an i32 index.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.argsort")
+    cdef ggml_tensor *node = argsort(c, arg_tensor(a, b"a"), arg_int32(order, b"order"))
+    argsort_params(node).nan = True
+    return wrap_tensor(node)
+
 cdef int64_t arg_top_k(object k, ggml_tensor *a) except -1:
     """The argument k: a number of elements of each row of a."""
     cdef int64_t n = arg_extent(k, b"k")

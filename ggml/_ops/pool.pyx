@@ -103,6 +103,36 @@ def ggml_pool_2d(ctx, a, op, k0, k1, s0, s1, p0, p1):
     node.src[0] = x
     return wrap_tensor(node_append(c, &node))
 
+def ext_max_pool_2d(ctx, a, k0, k1, s0, s1, p0, p1):
+    """Finds the largest pixel of windows of each image, as NumPy's max: NaN where a pixel is NaN.
+
+    A window of nothing but -inf gives -inf, where that of ggml_pool_2d gives the smallest number of f32. The gradient
+    goes to the first largest pixel; that of NaN and -inf is 0.
+
+    Args:
+        ctx: context that receives the result.
+        a: images [width, height, channels, batch], f32, f16 or bf16.
+        k0: width of a window, 1 or more; the parameters are those of ggml_pool_2d.
+        k1: height of a window, 1 or more; k0 * k1 is at most 2^24.
+        s0: stride along the width, 1 or more.
+        s1: stride along the height, 1 or more.
+        p0: padding at each side, 0 or more, less than 2^24; it may be fractional.
+        p1: padding above and below, likewise.
+    Returns:
+        f32 tensor [ow, oh, channels, batch] with ow = floor((width + 2 * p0 - k0) / s0) + 1 and oh likewise.
+    Raises:
+        ValueError: a size, stride or padding is invalid, a window is larger than the padded image, or a is not of a
+            float type.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.max_pool_2d")
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    init_pool_2d(&node, GGML_OP_POOL_2D, x, GGML_OP_POOL_MAX, k0, k1, s0, s1, p0, p1)
+    pool_2d_params(&node).nan = True
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
+
 def ggml_pool_2d_back(ctx, a, af, op, k0, k1, s0, s1, p0, p1):
     """Computes the gradient of ggml_pool_2d with respect to its images.
 

@@ -9,6 +9,7 @@ from .._enums cimport (
     GGML_OP_SUM_ROWS, GGML_TYPE_F32, GGML_TYPE_I32, GGML_TYPE_I64, GGML_UNARY_OP_ABS,
 )
 from .._graph.grad cimport Backward, gradients
+from .._params cimport argmax_params
 from .elementwise cimport div, mul, scale, sub
 from .shape cimport broadcast_to, view_slice
 from .unary cimport step, unary
@@ -149,6 +150,30 @@ def ggml_argmax(ctx, a):
     cdef ggml_tensor node
     cdef ggml_tensor *x = arg_tensor(a, b"a")
     node_init(&node, GGML_OP_ARGMAX, GGML_TYPE_I32, x.ne[1], 1, 1, 1)
+    node.src[0] = x
+    return wrap_tensor(node_append(c, &node))
+
+def ext_argmax(ctx, a, last=False):
+    """Finds the index of the largest element of each row of a matrix, as NumPy does.
+
+    NaN is larger than all numbers. There is no gradient.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1].
+        last: of equal elements the last one counts instead of the first.
+    Returns:
+        i32 tensor [ne1], with indices from 0 to ne0 - 1.
+    Raises:
+        ValueError: a has more than two dimensions, rows too long for an i32 index, or a type other than f32, f16,
+            bf16.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.argmax")
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    node_init(&node, GGML_OP_ARGMAX, GGML_TYPE_I32, x.ne[1], 1, 1, 1)
+    argmax_params(&node).nan, argmax_params(&node).first = True, not last
     node.src[0] = x
     return wrap_tensor(node_append(c, &node))
 

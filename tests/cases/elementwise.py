@@ -45,6 +45,17 @@ def with_nan(r):
     return [np.tile(v.reshape(1, 1, 1, 36), (1, 1, 1, 12)) for v in pairs]
 
 
+def far_from_whole(r):
+    """Operands whose quotients are not near whole numbers, where the remainder jumps."""
+    b = r(7, 3, low=1, high=2)
+    return [b * (r.ints(7, 7, 3) - 3 + r(7, 3, low=0.3, high=0.7)), b]
+
+
+def huge(r):
+    """Operands of large quotients, exact in all types."""
+    return [r.ints(9, 67, 5) * 2.0**12 + 2.0**15, r.ints(5, 67, 5) + 3.0]
+
+
 def power(r, *ne):
     """Powers of two, which divide without rounding."""
     return 2.0 ** -(r.ints(3, *ne) + 1.0)
@@ -68,6 +79,8 @@ OPS = [
     binary_row("sub", np.subtract),
     binary_row("mul", np.multiply),
     binary_row("div", np.divide),
+    binary_row("ext.fmod", np.fmod, with_nan, huge, diff=(), in_place=False),
+    Op("ext.fmod", np.fmod, (far_from_whole,), diff=(0, 1), types=("F32",), name="fmod of smooth quotients"),
     binary_row("ext.maximum", np.maximum, with_nan, in_place=False),
     binary_row("ext.minimum", np.minimum, with_nan, in_place=False),
     binary_row("ext.less", np.less, with_nan, diff=(), in_place=False),

@@ -33,6 +33,12 @@ def add_id(a, b, ids):
     return a + b[0, 0][ids[0]]
 
 
+def with_nan(r, n):
+    """Rows of n values, infinities and NaN."""
+    x = r.ints(40, n, 9).astype(float)
+    return np.select([x == 3, x == 5, x == 7], [np.nan, np.inf, -np.inf], x)
+
+
 OPS = [
     Op(
         "get_rows",
@@ -100,6 +106,16 @@ OPS = [
             lambda r: [r.ints(9, 257, 5).astype(float), 1],
             lambda r: [r(1031, 9), 0],
         ),
+        bad=((lambda r: [r(3), 2], ValueError, "order is 2"),),
+    ),
+    Op(
+        "ext.argsort",
+        lambda x, order: np.lexsort((-x, ~np.isnan(x)) if order else (x, np.isnan(x)), -1),
+        (
+            *(lambda r, order=o: [r.ints(9, 257, 5).astype(float), order] for o in (0, 1)),
+            *(lambda r, order=o, n=n: [with_nan(r, n), order] for o in (0, 1) for n in (9, 70, 1031)),
+        ),
+        name="argsort with nan",
         bad=((lambda r: [r(3), 2], ValueError, "order is 2"),),
     ),
     *(

@@ -51,7 +51,28 @@ def with_distinct(ne, *numbers):
     return lambda r: [distinct(*ne)(r), *numbers]
 
 
+def odd_values(r, *ne):
+    """Values of which half are -inf and few are NaN."""
+    x = r(*ne)
+    return np.where(r.ints(60, *ne) == 7, np.nan, np.where(x < 0, -np.inf, x))
+
+
 OPS = [
+    Op(
+        "ext.max_pool_2d",
+        lambda x, *how: pool(x, 0, how[:2], how[2:4], how[4:], False),
+        tuple(
+            lambda r, ne=ne, how=how: [odd_values(r, *ne), *how]
+            for ne, how in (
+                ((20, 9, 2, 2), (2, 2, 2, 2, 0, 0)),
+                ((21, 9, 3), (3, 3, 1, 2, 1, 1)),
+                ((150, 5, 2), (150, 1, 150, 1, 0, 0)),
+                ((90, 40), (40, 3, 20, 1, 0.5, 1)),
+                ((33, 70, 2), (1, 70, 1, 70, 0, 0)),
+            )
+        ),
+        bad=((lambda r: [r(3, 3), 4, 1, 1, 1, 0, 0], ValueError, "a window of 4 does not fit"),),
+    ),
     *(
         Op(
             "pool_1d",

@@ -22,6 +22,19 @@ def argmax(x):
     return (greatest * np.arange(x.shape[-1])).max(-1, initial=0)
 
 
+def argmax_of_numpy(x, last):
+    """The index of the greatest element of each row, 0 for a row without elements."""
+    n = x.shape[-1]
+    return np.zeros(x.shape[2]) if not n else n - 1 - x[0, 0, :, ::-1].argmax(-1) if last else x[0, 0].argmax(-1)
+
+
+def scattered_nan(r):
+    """Rows of which some have no NaN, some one, some many."""
+    x = r(61, 200)
+    x[..., ::3, 17] = x[..., ::4, 40:55] = np.nan
+    return x
+
+
 OPS = [
     Op(
         "sum",
@@ -51,6 +64,18 @@ OPS = [
             lambda r: [-np.abs(r(70, 9))],
         ),
         bad=((lambda r: [r(4, 3, 2)], ValueError, "a is f32 [4, 3, 2]: need a matrix"),),
+    ),
+    Op(
+        "ext.argmax",
+        argmax_of_numpy,
+        (
+            *(lambda r, v=v: [r(7, 3), v] for v in (False, True)),
+            *(lambda r, v=v: [r.ints(3, 200, 9).astype(float), v] for v in (False, True)),
+            *(lambda r, v=v: [scattered_nan(r), v] for v in (False, True)),
+            lambda r: [np.full((1, 1, 5, 37), -np.inf), False],
+        ),
+        name="argmax with nan",
+        bad=((lambda r: [r(4, 3, 2), False], ValueError, "a is f32 [4, 3, 2]: need a matrix"),),
     ),
     Op(
         "count_equal",

@@ -2,6 +2,7 @@
 #ifndef GG_OPS_ELEMENTWISE_H
 #define GG_OPS_ELEMENTWISE_H
 #include "elements.h"
+#include <math.h>
 
 GG_ELEM_2(ADD, none, vf_add(x, z))
 GG_ELEM_2(ADD1, none, vf_add(x, z))
@@ -17,6 +18,15 @@ GG_ELEM_2(MAXIMUM, none, chosen_or_nan(vf_gt(x, z), x, z))
 GG_ELEM_2(MINIMUM, none, chosen_or_nan(vf_lt(x, z), x, z))
 GG_ELEM_2(LESS, none, vf_select(vf_lt(x, z), vf_set1(1), vf_zero()))
 GG_ELEM_2(EQUAL, none, vf_select(vf_eq(x, z), vf_set1(1), vf_zero()))
+
+/* The remainder of the quotient rounded toward zero, which is exact for quotients of any size. */
+static inline vf each_fmod(vf x, vf z) {
+    float a[VW], b[VW];
+    vf_store(a, x), vf_store(b, z);
+    for (int i = 0; i < VW; i++) a[i] = fmodf(a[i], b[i]);
+    return vf_load(a);
+}
+GG_ELEM_2(FMOD, none, each_fmod(x, z))
 
 GG_ELEM_1(SQR, none, vf_mul(x, x))
 GG_ELEM_1(SQRT, none, vf_sqrt(x))

@@ -2,8 +2,17 @@
 #ifndef GG_OPS_POOL_H
 #define GG_OPS_POOL_H
 #include "channel_plane.h"
+#include <math.h>
 
 #define POOL_NOTHING (-0x1.fffffep127f)   /* the maximum of a window that lies in the padding */
+
+/* The larger of both; r where either is NaN, with `nan` that NaN. */
+static inline vf pool_larger(bool nan, vf x, vf r) {
+    const vf y = vf_max(x, r);
+    return nan ? vf_select(vf_eq(x, x), y, x) : y;
+}
+/* The maximum of no element. */
+static inline float pool_nothing(const gg_pool *q) { return q->nan ? -GG_INF : POOL_NOTHING; }
 
 /* Whether windows of one row tile contiguous rows, so that the tensor is one row. */
 static bool pool_is_row(const gg_pool *q) {
@@ -37,32 +46,28 @@ static inline vf pool_sum(const channel_plane *p, int64_t o, int64_t i) {
     return r;
 }
 /* The maximum of each window of `rows` rows: first along the rows of the copy into `best`, then across them. */
-static void pool_maxima(const channel_plane *p, int64_t rows, int64_t across, float *best) {
+static void pool_maxima(const channel_plane *p, bool nan, int64_t rows, int64_t across, float *best) {
     const patch_axis *ax = p->ax;
     const int64_t height = (rows - 1) * ax[1].stride + ax[1].taps;
     for (int64_t y = 0; y < height; y++)
         for (int64_t i = 0; i < across; i += VW) {
-            vf r = vf_set1(POOL_NOTHING);
-            for (int64_t t = 0; t < ax[0].taps; t++) {
-                const vf x = vf_load(p->data + y * p->width + p->tap[t] + i);
-                r = vf_select(vf_gt(x, r), x, r);
-            }
+            vf r = vf_set1(nan ? -GG_INF : POOL_NOTHING);
+            for (int64_t t = 0; t < ax[0].taps; t++)
+                r = pool_larger(nan, vf_load(p->data + y * p->width + p->tap[t] + i), r);
             vf_store(best + y * across + i, r);
         }
     for (int64_t o = 0; o < rows; o++)
         for (int64_t i = 0; i < across; i += VW) {
             const float *const from = best + o * ax[1].stride * across + i;
             vf r = vf_load(from);
-            for (int64_t t = 1; t < ax[1].taps; t++) {
-                const vf x = vf_load(from + t * across);
-                r = vf_select(vf_gt(x, r), x, r);
-            }
+            for (int64_t t = 1; t < ax[1].taps; t++) r = pool_larger(nan, vf_load(from + t * across), r);
             vf_store(best + o * across + i, r);     /* no later row reads this one */
         }
 }
 /* One window at a time, without its padding: for wide windows, few of which are neighbours. */
-static float pool_window(const patches *v, bool max, const char *x, patch_range across, patch_range down) {
-    const vf nothing = vf_set1(max ? POOL_NOTHING : 0);
+static float pool_window(const gg_pool *q, const patches *v, const char *x, patch_range across, patch_range down) {
+    const bool max = q->kind == GGML_OP_POOL_MAX;
+    const vf nothing = vf_set1(max ? pool_nothing(q) : 0);
     vf r = nothing;
     for (int64_t y = down.lo; y < down.hi; y++)
         for (int64_t i = across.lo; i < across.hi; i += VW) {
@@ -70,8 +75,9 @@ static float pool_window(const patches *v, bool max, const char *x, patch_range 
             const int64_t n = across.hi - i;
             const vf e = n >= VW ? vf_load(p) : vf_select(vi_gt(vi_set1((int32_t)n), vi_iota()), vf_loadn(p, (int)n),
                                                           nothing);
-            r = max ? vf_select(vf_gt(e, r), e, r) : vf_add(r, e);
+            r = max ? pool_larger(q->nan, e, r) : vf_add(r, e);
         }
+    if (max && q->nan && vm_any(vf_isnan(r))) return NAN;
     return max ? vf_hmax(r) : vf_hsum(r);
 }
 static int pool_windows(const gg_work *w, ggml_tensor *dst, const gg_pool *q, const patches *v) {
@@ -86,7 +92,7 @@ static int pool_windows(const gg_work *w, ggml_tensor *dst, const gg_pool *q, co
             const patch_range down = patch_inside(v->ax[1].in, y0, 1, q->k[1]);
             const char *x = (const char *)q->x->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n;
             char *y = (char *)dst->data + (size_t)c * dst->nb[2] + (size_t)n * v->to_n;
-            const float r = pool_window(v, max, x, (patch_range){across.lo + x0, across.hi + x0},
+            const float r = pool_window(q, v, x, (patch_range){across.lo + x0, across.hi + x0},
                                         (patch_range){down.lo + y0, down.hi + y0});
             const int64_t taps = q->inside ? across.hi - across.lo : q->k[0] * q->k[1];
             *(float *)(y + (size_t)o * v->to[1] + (size_t)j * v->to[0]) = max ? r : taps ? r * (1.0f / (float)taps) : 0;
@@ -98,8 +104,8 @@ static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *
                        int64_t end, const float *scale, float *row, char *y) {
     const bool max = q->kind == GGML_OP_POOL_MAX;
     const int64_t across = plane_round(v->ax[0].out);
-    plane_load(p, v, q->x->type, x, o, end - o, max ? POOL_NOTHING : 0);
-    if (max) pool_maxima(p, end - o, across, row);
+    plane_load(p, v, q->x->type, x, o, end - o, max ? pool_nothing(q) : 0);
+    if (max) pool_maxima(p, q->nan, end - o, across, row);
     for (int64_t r = 0; r < end - o; r++) {
         for (int64_t j = 0; !max && j < across; j += VW)
             vf_store(row + j, vf_mul(pool_sum(p, r, j), vf_load(scale + j)));
@@ -117,14 +123,25 @@ static bool pool_halves(const gg_pool *q) {
     return gg_row_direct(q->x) && gg_row_direct(q->y);
 }
 /* n outputs of two rows. The compiler makes vectors of these loops. */
-static void pool_halve_row(bool max, const float *a, const float *b, int64_t n, float *restrict y) {
-    for (int64_t j = 0; max && j < n; j++) {
+static void pool_halve_maxima(const float *a, const float *b, int64_t n, float *restrict y) {
+    for (int64_t j = 0; j < n; j++) {
         float r = a[2 * j] > POOL_NOTHING ? a[2 * j] : POOL_NOTHING;
         r = a[2 * j + 1] > r ? a[2 * j + 1] : r;
         r = b[2 * j] > r ? b[2 * j] : r;
         y[j] = b[2 * j + 1] > r ? b[2 * j + 1] : r;
     }
-    for (int64_t j = 0; !max && j < n; j++)
+}
+static inline float larger_or_nan(float x, float r) { return (x > r) | (x != x) ? x : r; }
+static void pool_halve_maxima_nan(const float *a, const float *b, int64_t n, float *restrict y) {
+    for (int64_t j = 0; j < n; j++)
+        y[j] = larger_or_nan(larger_or_nan(a[2 * j], a[2 * j + 1]), larger_or_nan(b[2 * j], b[2 * j + 1]));
+}
+static void pool_halve_row(const gg_pool *q, const float *a, const float *b, int64_t n, float *restrict y) {
+    if (q->kind == GGML_OP_POOL_MAX) {
+        if (q->nan) pool_halve_maxima_nan(a, b, n, y); else pool_halve_maxima(a, b, n, y);
+        return;
+    }
+    for (int64_t j = 0; j < n; j++)
         y[j] = (0.0f + a[2 * j] + a[2 * j + 1] + b[2 * j] + b[2 * j + 1]) * 0.25f;
 }
 static int pool_halve(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
@@ -133,7 +150,7 @@ static int pool_halve(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
         for (int64_t u = u0; u < u1; u++) {
             const row_index at = nth_row(dst, u);
             const float *a = (const float *)gg_row_ptr(x, 2 * at.i1, at.i2, at.i3);
-            pool_halve_row(q->kind == GGML_OP_POOL_MAX, a, (const float *)((const char *)a + x->nb[1]), dst->ne[0],
+            pool_halve_row(q, a, (const float *)((const char *)a + x->nb[1]), dst->ne[0],
                            (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3));
         }
     return GGML_STATUS_SUCCESS;

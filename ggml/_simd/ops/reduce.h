@@ -133,17 +133,43 @@ static int op_MIN_MAX(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- one index or number a row ----------------------------------------------------------------------------------- */
-/* The index of the last of the largest values. NaN is skipped, as in ARGSORT and TOP_K; 0 if all values are NaN. */
-static int32_t argmax_row(const row_part *p, const float *x) {
-    const float largest = max_row(p, x);
+/* The index of the first or last NaN of a part; -1 if there is none. */
+static int64_t nan_index(const row_part *p, const float *x, bool first) {
+    int64_t at = -1;
+    for (int64_t i = p->begin; i < p->end && (at < 0 || !first); i += VW)
+        if (vm_any(vf_isnan(ld(x + i, p->end - i))))
+            for (int64_t j = i; j < gg_min(i + VW, p->end) && (at < 0 || !first); j++) at = x[j] != x[j] ? j : at;
+    return at;
+}
+static int64_t first_index(const row_part *p, const float *x, float value) {
+    int64_t at = p->begin;
+    while (at + VW <= p->end && !vm_any(vf_eq(vf_load(x + at), vf_set1(value)))) at += VW;
+    while (at < p->end && x[at] != value) at++;
+    return at < p->end ? at : -1;
+}
+static int64_t last_index(const row_part *p, const float *x, float value) {
     int64_t at = p->end - 1;
     for (; at >= p->begin; at--) {
         const bool whole = (at - p->begin) % VW == VW - 1;               /* a vector ends here */
-        if (whole && !vm_any(vf_eq(vf_load(x + at - (VW - 1)), vf_set1(largest)))) at -= VW - 1;
-        else if (x[at] == largest) break;
+        if (whole && !vm_any(vf_eq(vf_load(x + at - (VW - 1)), vf_set1(value)))) at -= VW - 1;
+        else if (x[at] == value) break;
     }
-    at = (int64_t)row_largest(p, at < p->begin ? 0 : (double)at);
-    return (int32_t)at;
+    return at < p->begin ? -1 : at;
+}
+/* The first or last of the indices that the threads found; -1 is none. */
+static int32_t index_of_parts(const row_part *p, int64_t at, bool first) {
+    const double found = row_largest(p, at < 0 ? -GG_INF : first ? -(double)at : (double)at);
+    return found == -GG_INF ? -1 : (int32_t)(first ? -found : found);
+}
+/* The index of the first or last of the largest values. NaN is skipped, as in ARGSORT and TOP_K, and the index is 0 if
+ * all values are NaN; or NaN is the largest. */
+static int32_t argmax_row(const gg_argmax_params *q, const row_part *p, const float *x) {
+    const int32_t nan = q->nan ? index_of_parts(p, nan_index(p, x, q->first), q->first) : -1;
+    if (nan >= 0) return nan;
+    const float largest = max_row(p, x);
+    const int64_t own = q->first ? first_index(p, x, largest) : last_index(p, x, largest);
+    const int32_t at = index_of_parts(p, own, q->first);
+    return at < 0 ? 0 : at;
 }
 static size_t work_ARGMAX(const ggml_tensor *dst, int nth) { return rows_work(dst->src[0], nth); }
 static int op_ARGMAX(const gg_work *w, ggml_tensor *dst) {
@@ -152,7 +178,7 @@ static int op_ARGMAX(const gg_work *w, ggml_tensor *dst) {
     float *tmp[1];
     if (!part_scratch(p, tmp, 1, &a)) return no_memory(a);
     for EACH_ROW_PART(w, p, a, r) {
-        const int32_t at = argmax_row(p, part_in(p, a, (row_index){r, 0, 0}, tmp[0]));
+        const int32_t at = argmax_row(argmax_params(dst), p, part_in(p, a, (row_index){r, 0, 0}, tmp[0]));
         if (!p->shared || w->ith == 0) *(int32_t *)((char *)dst->data + (size_t)r * dst->nb[0]) = at;
     }
     return GGML_STATUS_SUCCESS;

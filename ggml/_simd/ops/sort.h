@@ -1,24 +1,27 @@
 /* ARGSORT and TOP_K by radix sort. Values become integer keys of the same order; an item is a key with its index in the
- * low bits. Equal values keep their order (0 equals -0), and NaN comes last in either direction. */
+ * low bits. Equal values keep their order (0 equals -0). NaN comes last in either direction, or is the largest. */
 #ifndef GG_OPS_SORT_H
 #define GG_OPS_SORT_H
 #include "rowwise.h"
 
-/* Signed integer keys that increase (or decrease, if down) with x; NaN has the largest key. */
-static inline vi sort_key(vf x, bool down) {
+typedef struct sort_order { bool down; int32_t nan; } sort_order;     /* nan: the key of NaN */
+enum { NAN_LAST = INT32_MAX, NAN_FIRST = INT32_MIN };
+
+/* Signed integer keys that increase (or decrease, if down) with x. */
+static inline vi sort_key(vf x, sort_order order) {
     const vi bits = vf_bits(vf_add(x, vf_zero())), sign = vi_sra(bits, 31);
     const vi up = vi_xor(bits, vi_srl(sign, 1));
-    return vi_select(vf_isnan(x), vi_set1(INT32_MAX), down ? vi_xor(up, vi_set1(-1)) : up);
+    return vi_select(vf_isnan(x), vi_set1(order.nan), order.down ? vi_xor(up, vi_set1(-1)) : up);
 }
 static inline uint64_t sort_item(int32_t key, int64_t index) {
     return (uint64_t)((uint32_t)key ^ 0x80000000) << 32 | (uint64_t)index;
 }
 /* The items of n values; the first value has the index `first`. */
-static void sort_items(int64_t n, const float *x, int64_t first, bool down, uint64_t *items) {
+static void sort_items(int64_t n, const float *x, int64_t first, sort_order order, uint64_t *items) {
     int32_t key[VW];
     EACH_VEC(i, n) {
         const int64_t k = n - i < VW ? n - i : VW;
-        vi_store(key, sort_key(ld(x + i, k), down));
+        vi_store(key, sort_key(ld(x + i, k), order));
         for (int64_t j = 0; j < k; j++) items[i + j] = sort_item(key[j], first + i + j);
     }
 }
@@ -52,17 +55,17 @@ static void store_indices(ggml_tensor *dst, row_index at, const uint64_t *items)
     char *p = gg_row_ptr(dst, at.i1, at.i2, at.i3);
     for (int64_t i = 0; i < dst->ne[0]; i++) *(int32_t *)(p + (size_t)i * dst->nb[0]) = (int32_t)items[i];
 }
-/* The k largest values in decreasing order. Keeps the k best items so far and collects items that may be better than
+/* The first k items in an order. Keeps the k best items so far and collects items that may be better than
  * the last of them until there is no room: `items` and `other` hold k + room, room at least VW. The first value has the
  * index `first`. */
-static uint64_t *best_items(int64_t n, const float *x, int64_t first, int64_t k, int64_t room, uint64_t *items,
-                            uint64_t *other) {
+static uint64_t *best_items(int64_t n, const float *x, int64_t first, sort_order order, int64_t k, int64_t room,
+                            uint64_t *items, uint64_t *other) {
     int64_t have = 0;
     int32_t key[VW], bound = INT32_MAX;
     for (int64_t i = 0;; i += VW) {
         if (i < n) {
             const int64_t m = n - i < VW ? n - i : VW;
-            const vi keys = sort_key(ld(x + i, m), true);
+            const vi keys = sort_key(ld(x + i, m), order);
             if (have >= k && !vm_any(vi_gt(vi_set1(bound), keys))) continue;
             vi_store(key, keys);
             for (int64_t j = 0; j < m; j++)
@@ -124,11 +127,11 @@ static void merge_parts(ggml_tensor *dst, row_index at, const sort_part *parts, 
         *(int32_t *)(y + (size_t)r * dst->nb[0]) = (int32_t)least;
     }
 }
-static int sort_shared_rows(const gg_work *w, ggml_tensor *dst, bool down) {
+static int sort_shared_rows(const gg_work *w, ggml_tensor *dst, sort_order order) {
     const ggml_tensor *a = dst->src[0];
     const int64_t n = a->ne[0], k = dst->ne[0], begin = n * w->ith / w->nth, m = n * (w->ith + 1) / w->nth - begin;
     const int64_t room = k / 2 + 2 * VW;
-    const bool some = down && 4 * k * w->nth <= n;       /* the best items of each part suffice */
+    const bool some = 4 * k * w->nth <= n;      /* the best items of each part suffice */
     const size_t items = (size_t)(some ? k + room : m);
     sort_part *const parts = w->wdata, *const own = parts + w->ith;
     uint64_t *const p = gg_scratch((2 * items + (size_t)m) * sizeof *p);
@@ -137,8 +140,8 @@ static int sort_shared_rows(const gg_work *w, ggml_tensor *dst, bool down) {
         *own = (sort_part){.n = -1};
         if (p) {
             const float *x = gg_row_in(a, at.i1, at.i2, at.i3, begin, m, (float *)(p + 2 * items));
-            if (!some) sort_items(m, x, begin, down, p);
-            own->p = some ? best_items(m, x, begin, k, room, p, p + items) : radix_sort(m, p, p + items);
+            if (!some) sort_items(m, x, begin, order, p);
+            own->p = some ? best_items(m, x, begin, order, k, room, p, p + items) : radix_sort(m, p, p + items);
             own->n = some ? k : m;
         }
         gg_barrier(w);
@@ -150,11 +153,11 @@ static int sort_shared_rows(const gg_work *w, ggml_tensor *dst, bool down) {
     return GGML_STATUS_SUCCESS;
 }
 
-static int sort_rows(const gg_work *w, ggml_tensor *dst, bool down) {
+static int sort_rows(const gg_work *w, ggml_tensor *dst, sort_order order) {
     const ggml_tensor *a = dst->src[0];
-    if (sort_wide(a, w->nth)) return sort_shared_rows(w, dst, down);
+    if (sort_wide(a, w->nth)) return sort_shared_rows(w, dst, order);
     const int64_t n = a->ne[0], k = dst->ne[0], room = k / 2 + 2 * VW;
-    const bool some = down && 4 * k <= n && k + room < n;              /* cheaper than to sort the whole row */
+    const bool some = 4 * k <= n && k + room < n;              /* cheaper than to sort the whole row */
     const size_t items = (size_t)(some ? k + room : n), pad = (size_t)(n + 1) / 2 + 8;
     uint64_t *p = gg_scratch((2 * items + (gg_row_direct(a) ? 0 : pad)) * sizeof *p);
     if (!p) return no_memory(a);
@@ -162,9 +165,9 @@ static int sort_rows(const gg_work *w, ggml_tensor *dst, bool down) {
         const row_index at = nth_row(a, r);
         const float *x = row_in(a, at, (float *)(p + 2 * items));
         if (some) {
-            store_indices(dst, at, best_items(n, x, 0, k, room, p, p + items));
+            store_indices(dst, at, best_items(n, x, 0, order, k, room, p, p + items));
         } else {
-            sort_items(n, x, 0, down, p);
+            sort_items(n, x, 0, order, p);
             store_indices(dst, at, radix_sort(n, p, p + items));
         }
     }
@@ -172,8 +175,12 @@ static int sort_rows(const gg_work *w, ggml_tensor *dst, bool down) {
 }
 static size_t work_ARGSORT(const ggml_tensor *dst, int nth) { return sort_work(dst, nth); }
 static size_t work_TOP_K(const ggml_tensor *dst, int nth) { return sort_work(dst, nth); }
-static int op_ARGSORT(const gg_work *w, ggml_tensor *dst) { return sort_rows(w, dst, argsort_params(dst)->order == 1); }
+static int op_ARGSORT(const gg_work *w, ggml_tensor *dst) {
+    const gg_argsort_params *q = argsort_params(dst);
+    const bool down = q->order == 1;
+    return sort_rows(w, dst, (sort_order){down, down && q->nan ? NAN_FIRST : NAN_LAST});
+}
 /* In decreasing order; the C library leaves the order open. */
-static int op_TOP_K(const gg_work *w, ggml_tensor *dst) { return sort_rows(w, dst, true); }
+static int op_TOP_K(const gg_work *w, ggml_tensor *dst) { return sort_rows(w, dst, (sort_order){true, NAN_LAST}); }
 
 #endif

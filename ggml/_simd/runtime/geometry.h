@@ -150,16 +150,16 @@ static inline gg_columns gg_columns_of(const ggml_tensor *t) {
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
 /* inside: averages exclude the padding; windows must have height 1 then. */
-typedef struct gg_pool { int kind; int64_t k[2], s[2], p[2]; bool inside; const ggml_tensor *x, *y; } gg_pool;
+typedef struct gg_pool { int kind; int64_t k[2], s[2], p[2]; bool inside, nan; const ggml_tensor *x, *y; } gg_pool;
 
 static inline gg_pool gg_pool_of(const ggml_tensor *t) {
     const gg_pool_1d_params *q1 = pool_1d_params(t);
     const gg_pool_2d_params *q = pool_2d_params(t);
     if (t->op == GGML_OP_POOL_1D)
-        return (gg_pool){q1->kind, {q1->k, 1}, {q1->s, 1}, {q1->p, 0}, true, t->src[0], t};
+        return (gg_pool){q1->kind, {q1->k, 1}, {q1->s, 1}, {q1->p, 0}, true, false, t->src[0], t};
     const bool back = t->op == GGML_OP_POOL_2D_BACK;
     return (gg_pool){q->kind, {q->k[0], q->k[1]}, {q->s[0], q->s[1]}, {q->p[0], q->p[1]}, q->inside,
-                     back ? t : t->src[0], back ? t->src[0] : t};
+                     q->nan, back ? t : t->src[0], back ? t->src[0] : t};
 }
 
 #endif

@@ -135,6 +135,7 @@ OP(151, LOG_SOFT_MAX,    "log_soft_max(x)",        softmax,     UNARY,         P
 OP(152, MIN_MAX,         "min, max(x)",            reduce,      MIN_MAX,       PER_ELEMENT(4), 0,     WORK | GRAD)
 OP(153, QUANTIZE_LINEAR, "round(x/s)+z",           elementwise, QUANTIZE_LINEAR, PER_ELEMENT(8), A,   GRAD)
 OP(154, PAGED_ATTN,      "paged_attn(x)",          attention,   PAGED_ATTN,    SPLIT,          0,     WORK)
+OP(155, FMOD,            "fmod(x,y)",              elementwise, BINARY,        PER_ELEMENT(100), A | B, GRAD)
 OP(156, MAXIMUM,         "max(x,y)",               elementwise, BINARY,        PER_ELEMENT(4), A | B, GRAD)
 OP(157, MINIMUM,         "min(x,y)",               elementwise, BINARY,        PER_ELEMENT(4), A | B, GRAD)
 OP(158, LESS,            "x<y",                    elementwise, BINARY,        PER_ELEMENT(4), A | B, GRAD)

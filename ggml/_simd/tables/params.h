@@ -66,7 +66,14 @@ OF(SOFT_MAX_BACK, soft_max)
 PARAMS(cumsum, I32(from_end))                                   /* sums from the end of the row (the gradient) */
 OF(CUMSUM, cumsum)
 
-PARAMS(argsort, I32(order))                                     /* GGML_SORT_ORDER_* */
+PARAMS(argmax,
+    I32(nan)                                                    /* NaN is larger than all numbers */
+    I32(first))                                                 /* of equal elements the first counts */
+OF(ARGMAX, argmax)
+
+PARAMS(argsort,
+    I32(order)                                                  /* GGML_SORT_ORDER_* */
+    I32(nan))                                                   /* NaN is larger than all numbers */
 OF(ARGSORT, argsort)
 
 PARAMS(rope,
@@ -208,7 +215,8 @@ OF(POOL_1D, pool_1d)
 
 PARAMS(pool_2d,
     I32(kind) I32S(k, 2) I32S(s, 2) I32S(p, 2)
-    I32(inside))                                                /* averages exclude the padding, as POOL_1D's do */
+    I32(inside)                                                 /* averages exclude the padding, as POOL_1D's do */
+    I32(nan))                                                   /* maxima may be NaN, and -inf */
 OF(POOL_2D, pool_2d)
 OF(POOL_2D_BACK, pool_2d)
 
