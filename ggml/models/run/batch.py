@@ -84,8 +84,11 @@ class Limits(NamedTuple):
     whole: bool = False  # and that is `tokens`, or 1
 
 
-def divided(pieces: Sequence[Piece], limits: Limits) -> Iterator[list[Piece]]:
+def divided(pieces: Sequence[Piece], limits: Limits) -> Iterator[Sequence[Piece]]:
     """Divides what a batch appends into parts that one graph can compute; those of a sequence keep their order."""
+    if len(pieces) == 1 and len(pieces[0].tokens) <= min(limits.tokens, limits.wanted) and not limits.whole:
+        yield pieces  # nothing to divide, as for each token of a text
+        return
     rest = list(pieces)
     while rest:
         part: list[Piece] = []

@@ -9,12 +9,13 @@ import numpy as np
 from ..files.config import Config
 from .batch import Limits, Piece, divided
 from .exact import Rows, rows_of
-from .graphs import GraphPool, Part, Parts, Shape, Step
+from .graphs import GraphPool, Parts, Shape, Step
 from .memory import Held, Memory
 
 STEP = 512  # most tokens that one graph takes
 RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
 ROUNDED = 32  # graphs for hidden states have a multiple of so many tokens, which serves texts of many lengths
+ANY = Rows(1, STEP)
 
 
 class Decoder:
@@ -70,28 +71,41 @@ class Decoder:
 
     def steps(
         self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool = False
-    ) -> Iterator[tuple[Step, list[Piece]]]:
+    ) -> Iterator[tuple[Step, Sequence[Piece]]]:
         """Appends the tokens of pieces to sequences; yields each graph after it was computed, and what it appended."""
-        rows = self._rows(exact)
-        limits = Limits(rows.most, self._columns(result), max(rows.least, self.most_results), self.even, exact)
+        if not self.even:
+            return self._steps(pieces, items, result, exact)
+        return self._steps_after_states(pieces, items, result, exact)
+
+    def _steps_after_states(
+        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool
+    ) -> Iterator[tuple[Step, Sequence[Piece]]]:
+        """The same, after tokens that the states of the sequences have not seen."""
         with self.memory.caught_up([items[piece.sequence] for piece in pieces]) as again:
             pieces = [piece.after(tokens) for piece, tokens in zip(pieces, again, strict=True)]
-            for some in divided(pieces, limits):
-                parts = [Part(items[piece.sequence], piece.tokens, piece.wanted) for piece in some]
-                for part in parts:
-                    self.memory.reserve(part.held, len(part.tokens))
-                step = self.graphs.get(self._shape(parts, result, rows.least, exact), self.memory)
-                step.fill(parts)
-                for part in parts:
-                    self.memory.begin(part.held, len(part.tokens))
-                self._run(step)
-                for part in parts:
-                    self.memory.end(part.held, part.tokens, exact)
-                yield step, some
+            yield from self._steps(pieces, items, result, exact)
+
+    def _steps(
+        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool
+    ) -> Iterator[tuple[Step, Sequence[Piece]]]:
+        memory, rows = self.memory, self._rows(exact)
+        limits = Limits(rows.most, self._columns(result), max(rows.least, self.most_results), self.even, exact)
+        for some in divided(pieces, limits):
+            for piece in some:
+                memory.reserve(items[piece.sequence], len(piece.tokens))
+            step = self.graphs.get(self._shape(some, result, rows.least, exact), memory)
+            step.fill(some, items)
+            if self.even:
+                for piece in some:
+                    memory.begin(items[piece.sequence], len(piece.tokens))
+            self._run(step)
+            for piece in some:
+                memory.end(items[piece.sequence], piece.tokens, exact)
+            yield step, some
 
     def _rows(self, exact: bool) -> Rows:
         if not exact:
-            return Rows(1, STEP)
+            return ANY
         parts = self._parts()
         return rows_of(parts.weights, bool(parts.adapters), self.even, STEP)
 
@@ -99,14 +113,16 @@ class Decoder:
         """The most sequences of a graph."""
         return STEP // ROUNDED if result == "hidden" else self.n_seq
 
-    def _shape(self, parts: Sequence[Part], result: str, least: int, exact: bool) -> Shape:
-        """The shape of a graph that computes parts of a batch, with at least so many rows."""
-        tokens, wanted = sum(len(part.tokens) for part in parts), sum(part.wanted for part in parts)
+    def _shape(self, pieces: Sequence[Piece], result: str, least: int, exact: bool) -> Shape:
+        """The shape of a graph that appends pieces, with at least so many rows."""
+        tokens = wanted = 0
+        for piece in pieces:
+            tokens, wanted = tokens + len(piece.tokens), wanted + piece.wanted
         all_wanted, columns = wanted == tokens, self._columns(result)
         if result == "hidden" and not self.even:
             least = -(-tokens // ROUNDED) * ROUNDED
         if self.even:
-            columns = max(len(parts), least // len(parts[0].tokens))
+            columns = max(len(pieces), least // len(pieces[0].tokens))
         else:
             columns = columns if exact or result == "hidden" else min(tokens, columns)
         tokens = max(tokens, least)
