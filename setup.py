@@ -33,6 +33,7 @@ from Cython.Build.Dependencies import create_dependency_tree
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 SIMD = Path("ggml/_simd")
@@ -138,6 +139,23 @@ def llvm():
 class Build(build_ext):
     """Compiles the C sources in parallel and links them into ggml._core. Other modules are built as usual."""
 
+    def run(self):
+        super().run()
+        self.write_stubs()
+
+    def write_stubs(self):
+        """Writes the type stubs and the annotations of the modules that were built, which are imported for it.
+
+        A build for another system cannot import them: it takes the files from the tree, where a build in place or an
+        sdist puts them.
+        """
+        root = ROOT if self.inplace else Path(self.build_lib).resolve()
+        if "_PYTHON_HOST_PLATFORM" in os.environ or INSTRUMENTED or not (root / "ggml" / "__init__.py").exists():
+            return
+        script = [sys.executable, ROOT / "scripts" / "make_stubs.py", "--into", root / "ggml"]
+        path = os.pathsep.join([str(root), *sys.path])
+        subprocess.run(script, check=True, cwd=root, env={**os.environ, "PYTHONPATH": path})
+
     def build_extensions(self):
         cflags, ldflags, omp_c, omp_l = flags()
         objects = self.compile_c(cflags, omp_c)
@@ -229,6 +247,19 @@ def repair(module):
             source.write_bytes(after)
 
 
+class Sdist(sdist):
+    """Adds the type stubs and annotations, for builds that cannot import what they build."""
+
+    def make_release_tree(self, base_dir, files):
+        super().make_release_tree(base_dir, files)
+        self.run_command("build")
+        built = Path(self.get_finalized_command("build").build_lib)
+        for path in [*built.rglob("*.pyi"), built / "ggml" / "_signatures.py"]:
+            target = Path(base_dir) / path.relative_to(built)
+            target.unlink(missing_ok=True)  # it may be a hard link to a file of the tree
+            shutil.copyfile(path, target)
+
+
 class CompileC(Build):
     """Compiles the C sources alone, by the compiler $CC for the system $_PYTHON_HOST_PLATFORM, of any Python."""
 
@@ -317,6 +348,7 @@ def metadata():
 
 
 requested = {argument for argument in sys.argv[1:] if not argument.startswith("-")}
-if not requested & {"egg_info", "dist_info", "sdist", "clean", "compile_c"}:  # these need no C files
+if not requested & {"egg_info", "dist_info", "clean", "compile_c"}:  # these need no C files
     modules = generate(modules)
-setup(ext_modules=modules, cmdclass={"build_ext": Build, "compile_c": CompileC, "bdist_wheel": Wheel}, **metadata())
+setup(ext_modules=modules, cmdclass={"build_ext": Build, "compile_c": CompileC, "bdist_wheel": Wheel,
+                                      "sdist": Sdist}, **metadata())

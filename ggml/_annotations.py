@@ -10,7 +10,10 @@ import sys
 from collections.abc import Callable, Sequence  # noqa: F401 - annotations name them
 from typing import Any, SupportsFloat, SupportsIndex
 
-from ._signatures import signatures
+try:
+    from ._signatures import signatures
+except ModuleNotFoundError:  # the build imports the package once before it has written them
+    signatures = {}
 
 
 class _To:

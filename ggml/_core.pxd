@@ -281,10 +281,10 @@ cdef void buffer_retire(gg_region *region) noexcept
 # The Python object that owns the memory of a region, or None.
 cdef object region_owner(gg_region *region)
 # Keeps the memory that nodes use mapped until release(), and appends the Python objects that own it to `kept`.
-cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1
+cdef int pins_hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1
 # The second part of hold(): appends the owners of the regions pins.v[first] and later.
 cdef int hold_owners(gg_pins *pins, size_t first, list kept) except -1
-cdef void release(gg_pins *pins) noexcept
+cdef void pins_release(gg_pins *pins) noexcept
 # Raises unless a tensor's fields are valid and its data lies in live memory; role: what messages call the tensor.
 cdef int check_data(ggml_tensor *t, str role) except -1
 

@@ -615,7 +615,7 @@ cdef ggml_context *context_new() except NULL:
     return ctx
 
 cdef int context_free(ggml_context *ctx) except -1:
-    kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None     # lives until the arena is freed
+    _kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None     # lives until the arena is freed
     drop_kept(ctx)
     gg_context_free(ctx)
     return 0
@@ -1032,7 +1032,7 @@ cdef object dereference(object owner):
     """The object of a weak reference; other objects unchanged."""
     return owner() if isinstance(owner, weakref.ref) else owner
 
-cdef int hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1:
+cdef int pins_hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1:
     cdef size_t before = pins.n
     if not gg_pin(pins, nodes, n):
         fail(MemoryError, f"no memory to hold what {n} nodes use")
@@ -1051,7 +1051,7 @@ cdef int hold_owners(gg_pins *pins, size_t first, list kept) except -1:
             kept.append(dereference(adopted[<size_t>region.base][0]))
     return 0
 
-cdef void release(gg_pins *pins) noexcept:
+cdef void pins_release(gg_pins *pins) noexcept:
     gg_unpin(pins)
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------

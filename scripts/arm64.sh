@@ -75,6 +75,7 @@ if [ "${1-}" = setup ]; then
   exit
 fi
 choose_tests "${1-core}"
+need_stubs
 [ -e "$ARM64/ready" ] || die "run 'scripts/arm64.sh setup' first"
 temporary_folder
 say "cross-building"

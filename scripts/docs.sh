@@ -5,9 +5,10 @@
 . "$(dirname "$0")/lib.sh"
 temporary_folder
 cd "$ROOT"
+need_stubs
 say "tools"
 "$PYTHON" -m venv "$WORK/venv"
-# The requirements of the extra [docs] alone: the site is made from the stubs, so the package need not be built.
+# The requirements of the extra [docs] alone: the site is made from the type stubs, which must be there.
 "$WORK/venv/bin/python" - <<'CODE' >"$WORK/requirements"
 import pathlib, re
 

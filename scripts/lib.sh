@@ -24,10 +24,12 @@ temporary_folder() {
   trap 'rm -rf "$WORK"' EXIT
 }
 
-# copy_tree DIR: copies the files that git tracks or would add. A build with other flags there does not affect build/.
+# copy_tree DIR: copies the files that git tracks or would add, and the type stubs, which a build there may be unable to
+# make. A build with other flags there does not affect build/.
 copy_tree() {
   mkdir -p "$1"
-  (cd "$ROOT" && git ls-files -z --cached --others --exclude-standard |
+  (cd "$ROOT" && { git ls-files -z --cached --others --exclude-standard
+    find ggml \( -name '*.pyi' -o -name _signatures.py \) -print0; } |
     while IFS= read -r -d '' f; do if [ -e "$f" ]; then printf '%s\0' "$f"; fi; done |
     tar --null -T - -cf -) | tar -xf - -C "$1"
 }
@@ -43,4 +45,10 @@ run_pytest() {
   local python=$1
   shift
   (cd "${WORK:-/}" && "$python" -m pytest -p no:cacheprovider "$@" "$ROOT/tests")
+}
+
+# need_stubs: ends the script if the tree has no type stubs, which git does not hold
+need_stubs() {
+  [ -e "$ROOT/ggml/__init__.pyi" ] ||
+    die "the tree has no type stubs: run 'python setup.py build_ext --inplace', or make_stubs.py where ggml is installed"
 }

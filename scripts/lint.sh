@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# Checks that need no build: ruff, mypy, check_sources.py, the syntax of the shell scripts, and check_ci.py.
+# Checks that run nothing of the package: ruff, cython-lint, mypy (which reads the type stubs), check_sources.py, the
+# syntax of the shell scripts, and check_ci.py.
 # Usage: scripts/lint.sh   (tools: pip install --group lint)
 . "$(dirname "$0")/lib.sh"
 cd "$ROOT"
+need_stubs
 say "ruff"
 ruff check .
+say "cython-lint"
+cython-lint ggml
 say "mypy"
 mypy
 say "sources"

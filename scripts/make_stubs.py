@@ -1,5 +1,6 @@
 """Writes the type stubs from the built module, with docstrings, and ggml/_signatures.py, which holds the annotations of
-functions at run time. `--check` fails if they are out of date.
+functions at run time. The build runs it (setup.py); git does not hold what it writes. `--check` fails if they are out
+of date.
 
 Names, parameters and defaults are those of the imported module. The types of parameters are those of
 tests/data/api_current.json; for functions that the manifest lacks they are listed here.

@@ -105,7 +105,7 @@ def test_arguments_by_position(llama, expected):
     assert llama.sample(40, 0.95, 0.05, 1.0, 0.0) == tokens[0]
     with pytest.raises(TypeError, match="create_completion: 26 arguments by position: need at most 25"):
         llama("abc", *[None] * 25)
-    with pytest.raises(TypeError, match="multiple values for keyword argument 'max_tokens'"):
+    with pytest.raises(TypeError, match="create_completion: 'max_tokens' is given by position and by name"):
         llama("abc", None, 5, max_tokens=5)
 
 

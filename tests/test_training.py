@@ -239,13 +239,16 @@ PROGRAMS = sorted(  # those in onnx/ train nothing
     for p in Path(EXAMPLES).glob("*/*.py")
     if "--plot" in p.read_text() and p.parent.name != "onnx"
 )
-NEEDS = [(p, "matplotlib", "matplotlib") for p in PROGRAMS]
-NEEDS += [(p, "tqdm", "tqdm") for p in [*PROGRAMS, "distributed/train.py"] if "gemma" not in p]
-NEEDS += [(f"{p}.py", "sklearn", "scikit-learn") for p in ("digits/main", "distributed/train", "lora/main", "svm/main")]
+NEEDS = [(p, "matplotlib", "matplotlib", "profile") for p in PROGRAMS]
+NEEDS += [(p, "tqdm", "tqdm", "demo") for p in [*PROGRAMS, "distributed/train.py"] if "gemma" not in p]
+NEEDS += [
+    (f"{p}.py", "sklearn", "scikit-learn", "demo")
+    for p in ("digits/main", "distributed/train", "lora/main", "svm/main")
+]
 
 
-@pytest.mark.parametrize("program, module, package", NEEDS)
-def test_examples_name_missing_packages_before_they_train(program, module, package, tmp_path):
+@pytest.mark.parametrize("program, module, package, extra", NEEDS)
+def test_examples_name_missing_packages_before_they_train(program, module, package, extra, tmp_path):
     for needed in {"sklearn", "tqdm", "matplotlib"} - {module}:
         pytest.importorskip(needed)
     code = f"""
@@ -259,7 +262,8 @@ import runpy
 runpy.run_path({str(Path(EXAMPLES, program))!r}, run_name="__main__")"""
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     last = done.stderr.splitlines()[-1]
-    assert done.returncode == 1 and last.endswith(f"{package} is missing: pip install 'ggml-cython[demo]'"), done.stderr
+    message = f"{package} is missing: pip install 'ggml-cython[{extra}]'"
+    assert done.returncode == 1 and last.endswith(message), done.stderr
 
 
 def test_all_missing_packages_are_named(monkeypatch):

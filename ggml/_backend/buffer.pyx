@@ -2,7 +2,7 @@
 import ctypes
 
 from .._core cimport (
-    arg_address, arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, ggml_tensor, release, repr_short,
+    arg_address, arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, ggml_tensor, repr_short,
 )
 from .._handle cimport HANDLE, handles, memory_at, opened
 from .device cimport (

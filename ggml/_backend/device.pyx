@@ -229,7 +229,7 @@ cdef class CpuBackend(Backend):
         memset(&call, 0, sizeof(call))
         call.n_threads, call.use_ref = self.n_threads, self.use_ref
         call.abort, call.abort_data = <cbool (*)(void *) noexcept nogil>self.abort, self.abort_data
-        callback = self.callback                         # stays alive if another one is set meanwhile
+        _callback = self.callback                        # stays alive if another one is set meanwhile
         return run(g, &call)
 
 cdef class CpuRegistry(Registry):

@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t
 
 from .._core cimport (
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GG_BUFFER, allocate, engine, fail, gg_nbytes, gg_region, ggml_cgraph,
-    ggml_tensor, region_add, region_leave, release, wrap_graph, wrap_tensor,
+    ggml_tensor, region_add, region_leave, wrap_graph, wrap_tensor,
 )
 from .._handle cimport HANDLE, Handle, adopted, known, memory_at, opened
 from .device cimport Backend, Buffer, BufferType, Device, Event, Plan, Registry, adopters

@@ -220,18 +220,18 @@ cdef class Galloc(Handle):
 
         The list is empty if the last layout, and so the buffers, suffice.
         """
-        cdef Layout l
+        cdef Layout layout
         self.planned = None
         if self.pool.drop_freed():
             self.layout = None
             self.plans.clear()
-        l = analyse(self.pool, g, node_ids, leaf_ids)
-        if l.fits(self.layout):
-            l.adopt(self.layout)
-            self.layout = l
+        layout = analyse(self.pool, g, node_ids, leaf_ids)
+        if layout.fits(self.layout):
+            layout.adopt(self.layout)
+            self.layout = layout
             return []
-        self.layout, self.planned = None, l
-        return pack(l, self.pool)
+        self.layout, self.planned = None, layout
+        return pack(layout, self.pool)
 
     cdef bint grow(self, list sizes) except -1:
         """Allocates buffers of at least these sizes for the layout of `plan`; False: there is no memory."""
@@ -305,18 +305,18 @@ cdef class Galloc(Handle):
 
     cdef int place_tensors(self) except -1:
         """Gives the tensors of the layout their memory."""
-        cdef Layout l = self.layout
+        cdef Layout layout = self.layout
         cdef ggml_tensor *t
         cdef Item *x
         cdef Buffer b = None
         cdef int e, buffer = -1, chunk = -1
-        for e in range(l.index.n):
-            t = l.index.tensors[e]
+        for e in range(layout.index.n):
+            t = layout.index.tensors[e]
             if t.view_src != NULL:
-                if t.view_src.data != NULL and (l.entries[e].item >= 0 or t.data == NULL or buffer_dead(t)):
+                if t.view_src.data != NULL and (layout.entries[e].item >= 0 or t.data == NULL or buffer_dead(t)):
                     place_view(t)
-            elif l.entries[e].item >= 0:
-                x = &l.items[l.storage(l.entries[e].item)]
+            elif layout.entries[e].item >= 0:
+                x = &layout.items[layout.storage(layout.entries[e].item)]
                 if x.buffer != buffer or x.chunk != chunk:
                     buffer, chunk = x.buffer, x.chunk
                     b = self.pool.buffers[buffer][chunk] if self.pool.buffers[buffer] else None
@@ -486,8 +486,8 @@ def ggml_gallocr_reserve_n_size(galloc, graph, node_buffer_ids, leaf_buffer_ids,
         fail(TypeError, f"sizes is not an array of {n} size_t")
     node_ids = arg_ids(node_buffer_ids, g.n_nodes, n, "node_buffer_ids")
     leaf_ids = arg_ids(leaf_buffer_ids, g.n_leafs, n, "leaf_buffer_ids")
-    cdef Layout l = analyse(a.pool, g, ints(node_ids), ints(leaf_ids))
-    cdef list need = pack(l, a.pool)
+    cdef Layout layout = analyse(a.pool, g, ints(node_ids), ints(leaf_ids))
+    cdef list need = pack(layout, a.pool)
     for i in range(n):
         (<size_t *>p)[i] = sum(need[i])
 

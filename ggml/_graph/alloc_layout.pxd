@@ -10,8 +10,8 @@ cdef inline size_t n_references(const ggml_cgraph *g) noexcept:
 
 # ---- numbers of tensors ----------------------------------------------------------------------------------------------
 cdef class Index:              # a hash table from the addresses of tensors to numbers: 0, 1, 2 ... as they are added
-    cdef ggml_tensor **tensors # by number; tensors[-1] is NULL
-    cdef int *table            # 2 * capacity numbers; -1: empty
+    cdef ggml_tensor **tensors  # by number; tensors[-1] is NULL
+    cdef int *table             # 2 * capacity numbers; -1: empty
     cdef int n, capacity
     cdef int resize(self, int capacity) except -1
     cdef int add(self, ggml_tensor *t) except -1            # gives its number; it must not be there yet

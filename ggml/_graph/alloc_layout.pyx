@@ -223,21 +223,21 @@ cdef int by_size(const void *a, const void *b) noexcept nogil:
         return -1 if x.size > y.size else 1
     return -1 if x < y else 1
 
-cdef list pack(Layout l, BufferPool pool):
+cdef list pack(Layout layout, BufferPool pool):
     cdef int k, id, n, chunk
     cdef size_t max_size, peak = 0
     cdef Item **todo = NULL
     cdef Item **placed = NULL
     cdef list sizes = []
     try:
-        todo = <Item **>allocate(<size_t>(l.n_items + 1), sizeof(Item *))
-        placed = <Item **>allocate(<size_t>(l.n_items + 1), sizeof(Item *))
+        todo = <Item **>allocate(<size_t>(layout.n_items + 1), sizeof(Item *))
+        placed = <Item **>allocate(<size_t>(layout.n_items + 1), sizeof(Item *))
         for id in range(len(pool.bufts)):
             n, chunk, max_size = 0, 0, (<BufferType>pool.bufts[id]).max_size()
             sizes.append([])
-            for k in range(l.n_items):
-                if l.items[k].buffer == id and l.items[k].in_place_of < 0 and l.items[k].size:
-                    todo[n] = &l.items[k]
+            for k in range(layout.n_items):
+                if layout.items[k].buffer == id and layout.items[k].in_place_of < 0 and layout.items[k].size:
+                    todo[n] = &layout.items[k]
                     n += 1
             qsort(todo, n, sizeof(Item *), by_size)
             while n:
@@ -298,9 +298,9 @@ cdef size_t best_fit(const Item *x, Item **placed, int n_placed) noexcept:
     return offset if best != <size_t>-1 else free_from
 
 # ---- lifetimes -------------------------------------------------------------------------------------------------------
-cdef int entry_of(Layout l, BufferPool pool, ggml_tensor *t, int step, int buffer) except -1:
+cdef int entry_of(Layout layout, BufferPool pool, ggml_tensor *t, int step, int buffer) except -1:
     """The entry of a tensor, created if it is new at this step. A view has the item of the tensor that it views."""
-    cdef int e = number_of(l.index, t), root, k
+    cdef int e = number_of(layout.index, t), root, k
     cdef BufferType buft
     if e >= 0:
         return e
@@ -308,21 +308,21 @@ cdef int entry_of(Layout l, BufferPool pool, ggml_tensor *t, int step, int buffe
         fail(RuntimeError, "the graph has a tensor that was freed or written over")
     if t.view_src != NULL:
         no_chain(t)
-        root = entry_of(l, pool, t.view_src, step, buffer)
-        return l.add_entry(t, l.entries[root].item)
+        root = entry_of(layout, pool, t.view_src, step, buffer)
+        return layout.add_entry(t, layout.entries[root].item)
     cdef bint leaf = t.op == GGML_OP_NONE, placed = t.data != NULL, own = placed and pool.owns(t)
     if placed and not own:
         if not buffer_dead(t):
-            return l.add_entry(t, -1)
+            return layout.add_entry(t, -1)
         if leaf:
             fail(RuntimeError, f"leaf '{name_text(t)}' lies in a buffer that was freed")
     buft = pool.bufts[buffer]
-    e = l.add_entry(t, -1)
-    k = l.add_item(t, aligned(buft.alloc_size(t), buft.alignment()),
-                   -1 if leaf or t.flags & GGML_TENSOR_FLAG_INPUT else step, pool.first_id[buffer])
-    l.entries[e].item = k
+    e = layout.add_entry(t, -1)
+    k = layout.add_item(t, aligned(buft.alloc_size(t), buft.alignment()),
+                        -1 if leaf or t.flags & GGML_TENSOR_FLAG_INPUT else step, pool.first_id[buffer])
+    layout.entries[e].item = k
     if leaf and own:
-        pin(pool, &l.items[k])
+        pin(pool, &layout.items[k])
     return e
 
 cdef int pin(BufferPool pool, Item *x) except -1:
@@ -338,12 +338,12 @@ cdef int pin(BufferPool pool, Item *x) except -1:
     return 0
 
 cdef Layout analyse(BufferPool pool, ggml_cgraph *g, const int *node_ids, const int *leaf_ids):
-    cdef Layout l = Layout(g.n_leafs, g.n_nodes)
+    cdef Layout layout = Layout(g.n_leafs, g.n_nodes)
     cdef ggml_tensor *t
     cdef int i, j, e, k, id
-    cdef int *refs = l.refs + g.n_leafs
+    cdef int *refs = layout.refs + g.n_leafs
     for i in range(g.n_leafs):
-        l.refs[i] = entry_of(l, pool, g.leafs[i], -1, leaf_ids[i] if leaf_ids != NULL else 0)
+        layout.refs[i] = entry_of(layout, pool, g.leafs[i], -1, leaf_ids[i] if leaf_ids != NULL else 0)
     for i in range(g.n_nodes):
         t = g.nodes[i]
         id = node_ids[i] if node_ids != NULL else 0
@@ -353,53 +353,55 @@ cdef Layout analyse(BufferPool pool, ggml_cgraph *g, const int *node_ids, const 
             refs[j] = -1
             if t.src[j] == NULL:
                 continue
-            refs[j] = e = entry_of(l, pool, t.src[j], i, id)
-            l.entries[e].used = True
-            if l.entries[e].item >= 0:
-                l.items[l.entries[e].item].death = i
-        refs[GGML_MAX_SRC] = e = entry_of(l, pool, t, i, id)
+            refs[j] = e = entry_of(layout, pool, t.src[j], i, id)
+            layout.entries[e].used = True
+            if layout.entries[e].item >= 0:
+                layout.items[layout.entries[e].item].death = i
+        refs[GGML_MAX_SRC] = e = entry_of(layout, pool, t, i, id)
         refs += REFS_PER_NODE
-        if l.entries[e].item >= 0:
-            l.items[l.entries[e].item].death = i
-    for e in range(l.index.n):                           # results stay: outputs, and nodes that no node reads
-        k, t = l.entries[e].item, l.index.tensors[e]
+        if layout.entries[e].item >= 0:
+            layout.items[layout.entries[e].item].death = i
+    for e in range(layout.index.n):                           # results stay: outputs, and nodes that no node reads
+        k, t = layout.entries[e].item, layout.index.tensors[e]
         if k >= 0 and (t.flags & GGML_TENSOR_FLAG_OUTPUT
-                       or not (l.entries[e].used or (t.view_src != NULL and t.op == GGML_OP_NONE))):
-            l.items[k].death = FOREVER
+                       or not (layout.entries[e].used or (t.view_src != NULL and t.op == GGML_OP_NONE))):
+            layout.items[k].death = FOREVER
     for i in range(g.n_nodes):
-        reuse_operand(l, g.nodes[i], i)
-    return l
+        reuse_operand(layout, g.nodes[i], i)
+    return layout
 
-cdef int storage_of(Layout l, const ggml_tensor *t) noexcept:
+cdef int storage_of(Layout layout, const ggml_tensor *t) noexcept:
     """The item that provides the memory of a tensor; -1: it does not belong to the allocator."""
-    return l.storage(l.entries[number_of(l.index, t)].item)
+    return layout.storage(layout.entries[number_of(layout.index, t)].item)
 
-cdef int reuse_operand(Layout l, ggml_tensor *t, int step) except -1:
+cdef int reuse_operand(Layout layout, ggml_tensor *t, int step) except -1:
     """Computes a node in the memory of an operand that no later node reads, if its operation permits that."""
     cdef int own, j, k, n, other
     cdef ggml_tensor *s
     cdef uint32_t overwrites = engine.op(t.op).overwrites
     if t.view_src != NULL or not overwrites:
         return 0
-    own = l.entries[number_of(l.index, t)].item
-    if own < 0 or l.items[own].birth != step:
+    own = layout.entries[number_of(layout.index, t)].item
+    if own < 0 or layout.items[own].birth != step:
         return 0
     for j in range(GGML_MAX_SRC):
         s = t.src[j]
         if not overwrites >> j & 1 or s == NULL or not same_layout(s, t) or (s.view_src != NULL and s.view_offs):
             continue
-        k = storage_of(l, s)
-        if (k < 0 or l.items[k].death != step or l.items[k].buffer != l.items[own].buffer
-                or l.items[k].size < l.items[own].size):
+        k = storage_of(layout, s)
+        if (k < 0 or layout.items[k].death != step or layout.items[k].buffer != layout.items[own].buffer
+                or layout.items[k].size < layout.items[own].size):
             continue
-        if l.items[k].tensor.op == GGML_OP_NONE or (l.items[k].tensor.flags | s.flags) & GGML_TENSOR_FLAG_INPUT:
+        if layout.items[k].tensor.op == GGML_OP_NONE:
+            continue
+        if (layout.items[k].tensor.flags | s.flags) & GGML_TENSOR_FLAG_INPUT:
             continue
         n = 0                                            # operands in that memory: a second one would be overwritten
         for other in range(GGML_MAX_SRC):                # while the kernel reads it
-            if t.src[other] != NULL and storage_of(l, t.src[other]) == k:
+            if t.src[other] != NULL and storage_of(layout, t.src[other]) == k:
                 n += 1
         if n == 1:
-            l.items[own].in_place_of = k
-            l.items[k].death = l.items[own].death
+            layout.items[own].in_place_of = k
+            layout.items[k].death = layout.items[own].death
             return 0
     return 0

@@ -14,7 +14,7 @@ from .._core cimport (
     GG_MESSAGE, allocate, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_path, arg_size,
     arg_tensor, arg_tensors, arg_text, cbool, check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes,
     gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand,
-    graph_new, hold, hold_owners, name_text, release, repr_short, where, wrap_graph, wrap_handle, wrap_tensor,
+    graph_new, hold_owners, name_text, pins_hold, pins_release, repr_short, where, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
 from .._params cimport glu_params, unary_params
@@ -669,19 +669,19 @@ cdef int run_watched(ggml_cgraph *g, gg_call *call) except? -99:
         memcpy(nodes, g.nodes, <size_t>n * sizeof(void *))
     memset(&pins, 0, sizeof(pins))
     try:
-        hold(&pins, kept, nodes, n)
+        pins_hold(&pins, kept, nodes, n)
         while True:
             end = first + engine.until_callback(nodes + first, n - first)
             if first:
                 check_nodes(nodes, first, end)
-                hold(&pins, kept, nodes + first, end - first)
+                pins_hold(&pins, kept, nodes + first, end - first)
             call.nodes, call.n_nodes = nodes + first, end - first
             status = compute_nodes(call, first, caller)
             if status or end == n:
                 return status
             first = end
     finally:
-        release(&pins)
+        pins_release(&pins)
         free(nodes)
 
 cdef int run_prepared(gg_prepared *prepared, gg_call *call) except? -99:
@@ -695,7 +695,7 @@ cdef int run_prepared(gg_prepared *prepared, gg_call *call) except? -99:
         hold_owners(&pins, 0, kept)
         return compute_nodes(call, 0, caller)
     finally:
-        release(&pins)
+        pins_release(&pins)
         engine.prepared_end(prepared)
 
 def ggml_graph_compute(cgraph, cplan):
@@ -735,7 +735,7 @@ def ggml_graph_compute(cgraph, cplan):
     call.use_ref = p.use_ref != 0
     call.abort = <cbool (*)(void *) noexcept nogil>p.abort_callback
     call.abort_data = p.abort_callback_data
-    callback = dict(plan._objects or {})                 # keeps it, even if the plan gets another one meanwhile
+    _callback = dict(plan._objects or {})                 # keeps it, even if the plan gets another one meanwhile
     if p.abort_callback != NULL and not engine.readable(p.abort_callback, 1):
         fail(ValueError, f"cplan.abort_callback ({<size_t>p.abort_callback:#x}) is not a function")
     return run(g, &call)

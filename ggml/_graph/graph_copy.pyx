@@ -10,7 +10,7 @@ from .._core cimport (
     wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE
-from .._backend.device cimport Backend, backend_arg, buffer_dead, copy, place_view
+from .._backend.device cimport Backend, backend_arg, buffer_dead, copy as copy_tensor, place_view
 from .._handle cimport HANDLE
 from .alloc cimport alloc_context
 from .alloc_layout cimport no_chain
@@ -112,7 +112,7 @@ cdef int copy_data(ggml_tensor *source, ggml_tensor *target) except -1:
     if source.view_src != NULL:
         place_view(target)
     elif source.data != NULL and not buffer_dead(source):
-        copy(source, target)
+        copy_tensor(source, target)
     return 0
 
 cdef object free_copy(object copied):

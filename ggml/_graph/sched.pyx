@@ -12,8 +12,8 @@ from libc.string cimport memcpy, memset
 
 from .._core cimport (
     GGML_STATUS_ALLOC_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, arg_bool, arg_buffer, arg_graph, arg_int32,
-    arg_size, arg_tensor, engine, enter, fail, gg_pins, gg_region, ggml_cgraph, ggml_tensor, graph_new, hold, release,
-    wrap_tensor,
+    arg_size, arg_tensor, engine, enter, fail, gg_pins, gg_region, ggml_cgraph, ggml_tensor, graph_new, pins_hold,
+    pins_release, wrap_tensor,
 )
 from .._backend.device cimport Backend, BufferType, CpuBackend, Event, backend_arg, copy, live
 from .._handle cimport HANDLE, Handle, find, handles, opened, set_title
@@ -38,15 +38,15 @@ cdef class GraphPins:
 
     cdef int hold(self, ggml_cgraph *g) except -1:
         self.release()
-        hold(&self.pins, self.owners, g.leafs, g.n_leafs)
-        hold(&self.pins, self.owners, g.nodes, g.n_nodes)
+        pins_hold(&self.pins, self.owners, g.leafs, g.n_leafs)
+        pins_hold(&self.pins, self.owners, g.nodes, g.n_nodes)
         self.enclosing = engine.region_of_data(g)
         if self.enclosing != NULL:
             engine.region_view(self.enclosing, 1)
         return 0
 
     cdef int release(self) except -1:
-        release(&self.pins)
+        pins_release(&self.pins)
         memset(&self.pins, 0, sizeof(self.pins))
         if self.enclosing != NULL:
             engine.region_view(self.enclosing, -1)
@@ -63,13 +63,13 @@ cdef class Sched(Handle):
     cdef int n_splits          # of the last graph; `reset` does not change it
     cdef list events           # of each backend: an Event for each copy of the inputs, or None; empty with one copy
     cdef object callback, user_data      # of ggml_backend_sched_set_eval_callback
-    cdef unsigned long worker  # the thread whose call works with a graph, 0: none. Callbacks and other threads must not
-                               # change it
+    # The thread whose call works with a graph, 0: none. Callbacks and other threads must not change it.
+    cdef unsigned long worker
     cdef GraphPins pins
     cdef bint repeatable       # an equal graph is split equally: the backends' answers depend on the graph alone
     cdef bint assigned         # `assignment` holds the last graph
     cdef Record record         # of the last graph that was allocated,
-    cdef dict recorded_by_user # and the user's assignments for it
+    cdef dict recorded_by_user  # and the user's assignments for it
     cdef ggml_cgraph *planned  # the graph to compute next: it has its memory; NULL: none
     cdef int planned_nodes     # how many nodes it had
     cdef object graph          # the object that the caller gave, which keeps it alive
@@ -323,7 +323,7 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
         RuntimeError: an entry is not a live handle.
     """
     enter(b"ggml_backend_sched_new")
-    cdef int n = arg_int32(n_backends, b"n_backends"), i
+    cdef int n = arg_int32(n_backends, b"n_backends")
     if n < 1 or n > MAX_BACKENDS:
         fail(ValueError, f"n_backends is {n}: need 1 to {MAX_BACKENDS}")
     arg_size(graph_size, b"graph_size")
@@ -337,7 +337,7 @@ def ggml_backend_sched_new(backends, bufts, n_backends, graph_size, parallel, op
     s.splits = new_splits(s.assignment, s.bufts, n_copies)
     s.record, s.pins = Record(), GraphPins()
     s.repeatable = all([isinstance(b, CpuBackend) for b in s.backends])
-    s.events = [[(<Backend>b).event_new() for i in range(n_copies)] for b in s.backends] if n_copies > 1 else []
+    s.events = [[(<Backend>b).event_new() for _ in range(n_copies)] for b in s.backends] if n_copies > 1 else []
     opened(s.galloc)
     try:
         opened(s)

@@ -29,7 +29,7 @@ cdef class Assignment:
     cdef int capacity
     cdef size_t refs_capacity
     cdef list types            # of the buffers that the tensors lie in: BufferType by number
-    cdef uint64_t usable_by[MAX_TYPES] # bit sets: the backends that can use each of these types
+    cdef uint64_t usable_by[MAX_TYPES]  # bit sets: the backends that can use each of these types
     cdef Buffer last_buffer    # the buffer that was looked up last,
     cdef int last_type         # and the number of its type
     cdef int type_number(self, BufferType buft) except -1

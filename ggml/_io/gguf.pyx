@@ -524,6 +524,7 @@ def _getter(kind):
     cdef bytes name = b"gguf_get_val_" + kind.name.encode()
     cdef int number = kind.number
     form = struct.Struct("=" + kind.code)
+
     def get(ctx, key_id):
         return form.unpack(value_data(arg_gguf(ctx, name).pair(key_id), number))[0]
     get.__name__ = get.__qualname__ = name.decode()

@@ -50,10 +50,10 @@ cdef enum:
 # ---- byte order ------------------------------------------------------------------------------------------------------
 cdef void swap(uint8_t *p, size_t n, int size) noexcept nogil:
     """Reverses each of n items of `size` bytes."""
-    cdef size_t i
+    cdef size_t _i
     cdef int k
     cdef uint8_t c
-    for i in range(n):
+    for _i in range(n):
         for k in range(size // 2):
             c = p[k]
             p[k] = p[size - 1 - k]
@@ -245,7 +245,7 @@ cdef int read_items(Cursor c, Pair p) except -1:
     cdef const uint8_t *s
     cdef uint8_t *out
     if p.type == STRING:
-        for i in range(p.n):
+        for _ in range(p.n):
             skip_string(c)
     else:
         s = c.take(p.n * <size_t>SIZES[p.type])

@@ -71,6 +71,7 @@ def _setter(kind):
     cdef bytes name = b"gguf_set_val_" + kind.name.encode()
     cdef int type = kind.number
     form = struct.Struct("=" + kind.code)
+
     def set(ctx, key, val):
         cdef File f = arg_gguf(ctx, name)
         f.set_pair(new_pair(key, type, False, 1, value_bytes(type, form, val)))

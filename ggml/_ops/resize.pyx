@@ -10,7 +10,7 @@ from .._graph.grad cimport Backward, gradients
 from .._params cimport upscale_params
 
 cdef ggml_tensor *resize_node(ggml_context *ctx, int op, ggml_tensor *a, int type, const int64_t *ne,
-                             int mode) except NULL:
+                              int mode) except NULL:
     """A node of UPSCALE, or of its gradient UPSCALE_BACK, with the result [ne0, ne1, ne2, ne3]."""
     cdef ggml_tensor node
     node_init(&node, op, type, ne[0], ne[1], ne[2], ne[3])

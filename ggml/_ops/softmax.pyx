@@ -11,7 +11,7 @@ from .._enums cimport (
 )
 from .._graph.grad cimport Backward, gradients
 from .._params cimport soft_max_params
-from .elementwise cimport clamp, mul, scale, sub
+from .elementwise cimport clamp, mul, scale as scaled, sub
 from .fill cimport zeros
 from .reduce cimport sum_rows, sum_to_shape, sum_to_sizes
 from .shape cimport broadcast_to, reshape, update
@@ -280,7 +280,7 @@ cdef int grad_soft_max(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     if b.needs(mask):
         b.add(mask, mask_gradient(c, soft_max_back(c, g, t, 1, max_bias, True, False), mask))
     if b.needs(sinks):
-        minus_weight = scale(c, sum_rows(c, t), 1, -1, False)
+        minus_weight = scaled(c, sum_rows(c, t), 1, -1, False)
         b.add(sinks, sinks_gradient(c, mul(c, minus_weight, sum_rows(c, mul(c, g, t))), sinks))
     return 0
 
@@ -305,7 +305,7 @@ cdef int grad_soft_max_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -
         b.require_not_overwritten(t, dy)
         first = mul(c, g, sub(c, dy, sum_rows(c, mul(c, dy, y))))
         second = mul(c, dy, sum_rows(c, mul(c, g, y)))
-        b.add(y, scale(c, sub(c, first, second), 1 if by_mask else factor, 0, False))
+        b.add(y, scaled(c, sub(c, first, second), 1 if by_mask else factor, 0, False))
     return 0
 
 # ---- LOG_SOFT_MAX ----------------------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ cdef int grad_cross_entropy(Backward b, ggml_tensor *t, ggml_tensor *g) except -
         b.add(x, cross_entropy_back(c, g, x, labels))
     if b.needs(labels):
         logs = clamp(c, log_soft_max(c, x), LEAST_LOG, INFINITY, False)
-        b.add(labels, mul(c, scale(c, logs, -1 / loss_rows(x), 0, False), g))
+        b.add(labels, mul(c, scaled(c, logs, -1 / loss_rows(x), 0, False), g))
     return 0
 
 cdef int grad_cross_entropy_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
@@ -406,12 +406,12 @@ cdef int grad_cross_entropy_back(Backward b, ggml_tensor *t, ggml_tensor *g) exc
     for i in range(3):
         b.require_not_overwritten(t, t.src[i])
     if b.needs(dy):
-        unit = cross_entropy_back(c, scale(c, dy, 0, 1, False), x, labels)      # t / dy
+        unit = cross_entropy_back(c, scaled(c, dy, 0, 1, False), x, labels)      # t / dy
         b.add(dy, sum_to_shape(c, mul(c, unit, g), dy))
     if not b.needs(x) and not b.needs(labels):
         return 0
     p = soft_max(c, x)
-    dy = scale(c, dy, 1 / loss_rows(x), 0, False)
+    dy = scaled(c, dy, 1 / loss_rows(x), 0, False)
     if b.needs(x):
         b.add(x, mul(c, mul(c, soft_max_back(c, g, p, 1, 0, False, False), sum_rows(c, labels)), dy))
     if b.needs(labels):

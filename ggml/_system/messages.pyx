@@ -26,7 +26,7 @@ cdef void *log_data = NULL
 def log(int level, str text):
     """Sends a message to the callback of ggml_log_set, or writes it to stderr if there is none."""
     cdef bytes raw = text.encode()
-    kept = log_callback_kept, log_data_kept     # while they run: the callback, or another thread, may set others
+    _kept = log_callback_kept, log_data_kept     # while they run: the callback, or another thread, may set others
     if log_function == NULL:
         sys.stderr.write(text)
         sys.stderr.flush()

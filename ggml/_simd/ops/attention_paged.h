@@ -165,14 +165,22 @@ static bool paged_run(const gg_work *w, paged *p, const paged_walk *at, int64_t 
         else attn_finish(&a, &out, attn_at(&a, t.set, r), t.max[r], t.sum[r], t.out + r * t.ld);
     return true;
 }
-/* Rows that no sequence has are zero: those after the last one. */
-static void paged_clear_rest(const paged *p, const ggml_tensor *dst) {
-    int64_t end = 0;
+/* The row behind the sequence that has `row`, or `row` itself if none has it */
+static int64_t paged_after(const paged *p, int64_t row) {
     for (int64_t s = 0; s < p->sequences; s++) {
         const int32_t *const c = paged_column(p, s);
-        if (c[PAGED_ROWS]) end = gg_max(end, c[PAGED_FIRST] + (int64_t)c[PAGED_ROWS]);
+        if (row >= c[PAGED_FIRST] && row < c[PAGED_FIRST] + (int64_t)c[PAGED_ROWS])
+            return c[PAGED_FIRST] + (int64_t)c[PAGED_ROWS];
     }
-    memset((char *)dst->data + (size_t)end * dst->nb[2], 0, (size_t)(dst->ne[2] - end) * dst->nb[2]);
+    return row;
+}
+/* Rows that no sequence has are zero. */
+static void paged_clear_rest(const paged *p, const ggml_tensor *dst) {
+    for (int64_t row = 0; row < dst->ne[2];) {
+        const int64_t after = paged_after(p, row);
+        if (after == row) memset((char *)dst->data + (size_t)row++ * dst->nb[2], 0, dst->nb[2]);
+        else row = after;
+    }
 }
 
 static int op_PAGED_ATTN(const gg_work *w, ggml_tensor *dst) {

@@ -61,7 +61,10 @@ def positional(names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
         def call(self: Any, *args: Any, **options: Any) -> Any:
             if len(args) > len(order):
                 raise TypeError(f"{method.__name__}: {len(args)} arguments by position: need at most {len(order)}")
-            return method(self, **dict(zip(order, args)), **options)
+            placed = dict(zip(order, args))
+            if twice := placed.keys() & options.keys():
+                raise TypeError(f"{method.__name__}: {min(twice)!r} is given by position and by name")
+            return method(self, **placed, **options)
 
         return call
 

@@ -317,7 +317,7 @@ cdef class TokenTable:
         Returns:
             list of the parts of the text (bytes, none empty) and of tokens (int) between them.
         """
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(data), i, j, k, count = 0, found
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(data), i, j, count = 0, found
         cdef const uint8_t* bytes_ = data
         cdef list out = []
         cdef Text text

@@ -1,2 +1,0 @@
-# Written by scripts/make_stubs.py.
-from . import *
