@@ -100,7 +100,7 @@ class Generating:
                 tokens (except the first) and goes on, "error" raises.
             logprobs: number of alternatives whose log-probabilities are kept for each token, see Generation.
             exact: True for logits whose bits depend on nothing but the text: not on what is computed at the same time,
-                nor on what is known of the prompt. A token then takes the time of up to 48.
+                nor on what is known of the prompt. It takes longer, see docs/models.md.
         Returns:
             Generation: an iterator over pieces of text, without the prompt.
         Raises:
