@@ -272,7 +272,7 @@ def test_pages_of_a_window():
     table = pool.table()
     for start in range(0, 1000, 20):
         pool.reserve(table, start, start + 20)
-        assert table.gone == max(0, (start - 150) // PAGE)
+        assert max(0, start - 150 - PAGE) // PAGE <= table.gone <= max(0, start - 150) // PAGE
         assert (table.pages[: table.gone] == -1).all() and (table.used() > 0).all()
     assert pool.pages <= 10
     kept = table.gone * PAGE

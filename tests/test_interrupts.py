@@ -20,11 +20,11 @@ from tiny_models import VOCAB  # noqa: E402
 import ggml  # noqa: E402
 from ggml.models import load, state, trace  # noqa: E402
 from ggml.models.generate import scheduler, text  # noqa: E402
-from ggml.models.run import adapters, cache, memory, pages, runner, sequences  # noqa: E402
+from ggml.models.run import adapters, batch, cache, decoder, memory, pages, runner, sequences  # noqa: E402
 
 FILES = {
     module.__file__
-    for module in (adapters, cache, memory, pages, runner, sequences, text, trace, state, scheduler)
+    for module in (adapters, batch, cache, decoder, memory, pages, runner, sequences, text, trace, state, scheduler)
 }
 LONG = np.random.default_rng(9).integers(3, VOCAB, 700).tolist()  # more than the cells of layers with a window
 OTHERS = np.random.default_rng(10).integers(3, VOCAB, 40).tolist()

@@ -95,7 +95,7 @@ class Generating:
                 tokens (except the first) and goes on, "error" raises.
             logprobs: number of alternatives whose log-probabilities are kept for each token, see Generation.
             exact: True for logits whose bits depend on nothing but the text: not on what is computed at the same time,
-                nor on what is known of the prompt. A token then takes the time of up to 48.
+                nor on what is known of the prompt. It takes longer, see docs/models.md.
             settings: those of Sampler, such as temperature, top_k, top_p, min_p, repeat_penalty, logits_filter or
                 logit_bias; temperature 0 takes the most likely token. Where None or none is given, that of the file
                 (`general.sampling.*`), else that of Sampler. One of these limits the text to a language, which needs

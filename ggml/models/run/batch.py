@@ -58,7 +58,7 @@ class Batch:
         Raises:
             ValueError: the sequence is in the batch already, there are no tokens, or fewer than `wanted`.
         """
-        if any(piece.sequence == sequence for piece in self.pieces):
+        if self.pieces and any(piece.sequence == sequence for piece in self.pieces):
             raise ValueError(f"Batch.add: sequence {sequence} is in the batch already")
         if not len(tokens) or not 0 <= wanted <= len(tokens):
             raise ValueError(f"Batch.add: {len(tokens)} tokens, of {wanted} of which logits are wanted")
@@ -84,8 +84,11 @@ class Limits(NamedTuple):
     whole: bool = False  # and that is `tokens`, or 1
 
 
-def divided(pieces: Sequence[Piece], limits: Limits) -> Iterator[list[Piece]]:
+def divided(pieces: Sequence[Piece], limits: Limits) -> Iterator[Sequence[Piece]]:
     """Divides what a batch appends into parts that one graph can compute; those of a sequence keep their order."""
+    if len(pieces) == 1 and len(pieces[0].tokens) <= min(limits.tokens, limits.wanted) and not limits.whole:
+        yield pieces  # nothing to divide, as for each token of a text
+        return
     rest = list(pieces)
     while rest:
         part: list[Piece] = []

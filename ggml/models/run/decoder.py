@@ -9,12 +9,13 @@ import numpy as np
 from ..files.config import Config
 from .batch import Limits, Piece, divided
 from .exact import Rows, rows_of
-from .graphs import GraphPool, Part, Parts, Shape, Step
+from .graphs import GraphPool, Parts, Shape, Step
 from .memory import Held, Memory
 
 STEP = 512  # most tokens that one graph takes
 RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
 ROUNDED = 32  # graphs for hidden states have a multiple of so many tokens, which serves texts of many lengths
+ANY = Rows(1, STEP)
 
 
 class Decoder:
@@ -53,45 +54,57 @@ class Decoder:
             f32 [rows, n_vocab or C]: the results that are wanted. They are valid until the next call.
         """
         width = self.config.n_embd if result == "hidden" else self.config.n_vocab
-        wanted = sum(piece.wanted for piece in pieces)
-        out = np.empty((0, width), np.float32)
+        wanted = pieces[0].wanted if len(pieces) == 1 else sum(piece.wanted for piece in pieces)
+        out: np.ndarray | None = None
         for step, some in self.steps(pieces, items, result, exact):
             rows, row = step.out[step.rows], 0
-            if len(rows) == wanted:  # one graph has all of them
-                out = rows if wanted else out
+            if wanted and len(rows) == wanted:  # one graph has all of them
+                out = rows
                 continue
-            if not len(out):
+            if out is None:
                 out = np.empty((wanted, width), np.float32)
             for piece in some:
                 if piece.wanted:
                     out[piece.first : piece.first + piece.wanted] = rows[row : row + piece.wanted]
                     row += piece.wanted
-        return out
+        return out if out is not None else np.empty((0, width), np.float32)
 
     def steps(
         self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool = False
-    ) -> Iterator[tuple[Step, list[Piece]]]:
+    ) -> Iterator[tuple[Step, Sequence[Piece]]]:
         """Appends the tokens of pieces to sequences; yields each graph after it was computed, and what it appended."""
-        rows = self._rows(exact)
-        limits = Limits(rows.most, self._columns(result), max(rows.least, self.most_results), self.even, exact)
+        if not self.even:
+            return self._steps(pieces, items, result, exact)
+        return self._steps_after_states(pieces, items, result, exact)
+
+    def _steps_after_states(
+        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool
+    ) -> Iterator[tuple[Step, Sequence[Piece]]]:
+        """The same, after tokens that the states of the sequences have not seen."""
         with self.memory.caught_up([items[piece.sequence] for piece in pieces]) as again:
             pieces = [piece.after(tokens) for piece, tokens in zip(pieces, again, strict=True)]
-            for some in divided(pieces, limits):
-                parts = [Part(items[piece.sequence], piece.tokens, piece.wanted) for piece in some]
-                for part in parts:
-                    self.memory.reserve(part.held, len(part.tokens))
-                step = self.graphs.get(self._shape(parts, result, rows.least, exact), self.memory)
-                step.fill(parts)
-                for part in parts:
-                    self.memory.begin(part.held, len(part.tokens))
-                self._run(step)
-                for part in parts:
-                    self.memory.end(part.held, part.tokens, exact)
-                yield step, some
+            yield from self._steps(pieces, items, result, exact)
 
-    def _rows(self, exact: bool) -> Rows:
-        if not exact:
-            return Rows(1, STEP)
+    def _steps(
+        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool
+    ) -> Iterator[tuple[Step, Sequence[Piece]]]:
+        memory, rows = self.memory, self._exact_rows() if exact else ANY
+        limits = Limits(rows.most, self._columns(result), max(rows.least, self.most_results), self.even, exact)
+        for some in divided(pieces, limits):
+            for piece in some:
+                memory.reserve(items[piece.sequence], len(piece.tokens))
+            step = self.graphs.get(self._shape(some, result, rows.least, exact), memory)
+            step.fill(some, items)
+            if self.even:
+                for piece in some:
+                    memory.begin(items[piece.sequence], len(piece.tokens))
+            self._run(step)
+            for piece in some:
+                memory.end(items[piece.sequence], piece.tokens, exact)
+            yield step, some
+
+    def _exact_rows(self) -> Rows:
+        """The rows of graphs whose results are exact."""
         parts = self._parts()
         return rows_of(parts.weights, bool(parts.adapters), self.even, STEP)
 
@@ -99,16 +112,17 @@ class Decoder:
         """The most sequences of a graph."""
         return STEP // ROUNDED if result == "hidden" else self.n_seq
 
-    def _shape(self, parts: Sequence[Part], result: str, least: int, exact: bool) -> Shape:
-        """The shape of a graph that computes parts of a batch, with at least so many rows."""
-        tokens, wanted = sum(len(part.tokens) for part in parts), sum(part.wanted for part in parts)
+    def _shape(self, pieces: Sequence[Piece], result: str, least: int, exact: bool) -> Shape:
+        """The shape of a graph that appends pieces, with at least so many rows."""
+        tokens = wanted = 0
+        for piece in pieces:
+            tokens, wanted = tokens + len(piece.tokens), wanted + piece.wanted
         all_wanted, columns = wanted == tokens, self._columns(result)
         if result == "hidden" and not self.even:
             least = -(-tokens // ROUNDED) * ROUNDED
         if self.even:
-            columns = max(len(parts), least // len(parts[0].tokens))
-        else:
-            columns = columns if exact or result == "hidden" else min(tokens, columns)
+            columns = max(len(pieces), least // len(pieces[0].tokens))
         tokens = max(tokens, least)
+        columns = min(tokens, columns)
         outputs = tokens if all_wanted else wanted and max(wanted, least)
         return Shape(tokens, outputs, columns, result if wanted else "none", exact, self.even)

@@ -16,6 +16,7 @@ from ..._owners import Owner
 from ..arch import FAMILIES
 from ..arch.base import Builder, Inputs, Pages, Pair
 from ..files.config import Config
+from .batch import Piece
 from .memory import Held, Memory
 from .pages import SCRAP
 
@@ -65,14 +66,6 @@ def build(g: Builder, result: str = "all") -> Any:
         x = g.point("logits", g.output(x))
     g.points_of_results = g.points.keys() - before
     return x
-
-
-class Part(NamedTuple):
-    """Tokens that a step appends to a sequence."""
-
-    held: Held
-    tokens: Sequence[int]
-    wanted: int  # results of so many of them are needed, the last ones
 
 
 class Step(Owner):
@@ -166,11 +159,12 @@ class Step(Owner):
         }
         self._of_results = builder.points_of_results
 
-    def fill(self, parts: Sequence[Part]) -> None:
-        """Makes the graph append tokens to sequences, which have pages for them."""
+    def fill(self, pieces: Sequence[Piece], items: Sequence[Held]) -> None:
+        """Makes the graph append pieces to sequences, of which `items` has memory for them."""
         row = out = 0
         rows: list[int] = []
-        for column, (held, tokens, wanted) in enumerate(parts):
+        for column, (sequence, tokens, wanted, _) in enumerate(pieces):
+            held = items[sequence]
             start, n = len(held.ids), len(tokens)
             if n == 1:
                 self.ids[row], self.positions[row] = tokens[0], start
@@ -180,15 +174,19 @@ class Step(Owner):
                 pages, line = held.tables[window], table[column]
                 line[0], line[1], line[2] = row, n, start + n
                 line[3 : 3 + pages.count] = pages.pages[: pages.count]
-                self.cells[window][row : row + n] = pages.cells(start, start + n) if n > 1 else pages.cell(start)
+                if n == 1:
+                    self.cells[window][row] = pages.cell(start)
+                else:
+                    self.cells[window][row : row + n] = pages.cells(start, start + n)
             if self.slots is not None and held.slot is not None:
                 self.slots[column] = held.slot.number
             rows += range(row + n - wanted, row + n)
             row, out = row + n, out + wanted
-        for table in self.tables.values():
-            table[len(parts) :, 1] = 0
+        if len(pieces) < self.shape.sequences:
+            for table in self.tables.values():
+                table[len(pieces) :, 1] = 0
         if self.slots is not None:
-            self.slots[len(parts) :] = SCRAP
+            self.slots[len(pieces) :] = SCRAP
         if row < self.shape.tokens:  # rows that only fill the shape write to a page that no sequence has
             self.ids[row:] = self.positions[row:] = 0
             for cells in self.cells.values():

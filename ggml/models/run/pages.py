@@ -123,6 +123,8 @@ class PagePool:
 
     def reserve(self, table: PageTable, start: int, end: int) -> None:
         """Gives a table pages of its own for the positions from `start`, its length, to before `end`."""
+        if start // PAGE + 1 == table.count > table.shared and end <= table.count * PAGE:
+            return  # as for most tokens: the last page is its own, and has room
         self.shorten(table, start)  # a call that was interrupted may have left more
         if self.window:
             self._release(table, start)
