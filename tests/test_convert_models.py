@@ -37,14 +37,16 @@ def converted(kind, folder, **options):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """A function that gives the open model of a kind, for 3 sequences, and its record."""
+    """A function that gives the open model of a kind, for 3 sequences of a length, and its record."""
     folder, made = tmp_path_factory.mktemp("converted"), {}
 
-    def model(kind):
-        if kind not in made:
+    def model(kind, length=hf_models.LENGTHS[1]):
+        original = hf_models.ORIGINAL_CONTEXTS.get(kind, 0)
+        n_ctx = original if length <= original else None
+        if (kind, n_ctx) not in made:
             path, record = converted(kind, folder)
-            made[kind] = load(path, kv_type="f32", n_seq=3, threads=1), record
-        return made[kind]
+            made[kind, n_ctx] = load(path, kv_type="f32", n_seq=3, threads=1, n_ctx=n_ctx), record
+        return made[kind, n_ctx]
 
     yield model
     for model_, _ in made.values():
@@ -54,7 +56,7 @@ def models(tmp_path_factory):
 @pytest.mark.parametrize("length", hf_models.LENGTHS)
 @pytest.mark.parametrize("kind", DECODERS)
 def test_prompts_have_the_logits_of_transformers(kind, length, models):
-    model, record = models(kind)
+    model, record = models(kind, length)
     model.reset()
     logits = model.logits(hf_models.tokens(length))
     assert error(logits[hf_models.rows(length)], record[str(length)]) < BOUND
@@ -62,8 +64,8 @@ def test_prompts_have_the_logits_of_transformers(kind, length, models):
 
 @pytest.mark.parametrize("kind", DECODERS)
 def test_tokens_one_by_one_have_the_logits_of_transformers(kind, models):
-    model, record = models(kind)
     for length in hf_models.LENGTHS:
+        model, record = models(kind, length)
         model.reset()
         rows = hf_models.rows(length)
         logits = np.array([model.feed([token]) for token in hf_models.tokens(length)])
@@ -89,7 +91,7 @@ def test_sequences_together_have_the_logits_of_transformers(kind, models):
     options = {"max_tokens": 44, "temperature": 0, "logits_filter": follow}
     for _ in model.generate_many([text[:start] for text, start in starts], **options):
         pass
-    for length in hf_models.LENGTHS:
+    for length in hf_models.LENGTHS[kind in hf_models.ORIGINAL_CONTEXTS :]:
         pairs = [(found[length, row + 1], expected)
                  for row, expected in zip(hf_models.rows(length), record[str(length)]) if (length, row + 1) in found]
         assert len(pairs) >= 2
