@@ -151,6 +151,7 @@ def write_shard(path: Path, tensors: dict[str, np.ndarray]) -> None:
         header[name] = {"dtype": names[values.dtype], "shape": list(values.shape), "data_offsets": place}
         offset += values.nbytes
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # as the library writes it
     data = b"".join(values.tobytes() for values in tensors.values())
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 

@@ -105,3 +105,50 @@ def test_encoders_have_the_states_of_transformers(kind, models):
     found = model.embed([*texts, texts[0]], pooling="mean")
     for states, length in zip(found, (*hf_models.LENGTHS, hf_models.LENGTHS[0])):
         assert error(states, record[str(length)]) < BOUNDS.get(kind, BOUND)
+
+
+@pytest.mark.parametrize("kind", ["llama+llama3", "gemma2", "granitemoe+shared", "qwen2", "bert"])
+@pytest.mark.parametrize("mmap", [True, False])
+def test_folders_are_opened_as_they_are(kind, mmap, models, tmp_path):
+    """The same bits as from the file."""
+    record = hf_models.record(kind)
+    folder = hf_models.write_folder(tmp_path / kind, record["config"], record["shapes"], shards=2)
+    file = models(kind)[0]
+    with pytest.warns(UserWarning, match="^load: .* has no tokenizer"):
+        model = load(folder, kv_type="f32", threads=1, mmap=mmap)
+    ids = hf_models.tokens(48)
+    with model:
+        file.reset() if kind != "bert" else None
+        found, expected = (m.embed([ids], pooling="mean") if kind == "bert" else m.logits(ids) for m in (model, file))
+        assert np.array_equal(found, expected)
+        assert bool(model.runner.file.places) == mmap
+        for key in (model.metadata.keys() & file.metadata.keys()) - {"general.name"}:
+            value = file.metadata[key]
+            assert model.metadata[key] == (pytest.approx(value) if isinstance(value, float) else value), key
+
+
+@pytest.mark.parametrize("half", [np.float16, np.uint16])
+def test_folders_of_half_precision_are_mapped(half, tmp_path):
+    record = hf_models.record("qwen3")
+    folder = hf_models.write_folder(tmp_path / "folder", record["config"], record["shapes"])
+    values = {name: hf_models.weight(name, tuple(shape), 0) for name, shape in record["shapes"].items()}
+    wide = {name: (v.view(np.uint32) >> 16).astype(np.uint16) if half is np.uint16 else v.astype(np.float16)
+            for name, v in values.items()}  # fmt: skip
+    hf_models.write_shard(folder / "model.safetensors", wide)
+    ids = hf_models.tokens(48)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        convert(folder, tmp_path / "model.gguf")
+        with load(folder, threads=1) as model, load(tmp_path / "model.gguf", threads=1) as file:
+            assert len(model.runner.file.places) > len(model.runner.file.tensors) / 2
+            assert np.array_equal(model.logits(ids), file.logits(ids))
+
+
+def test_bad_folders_are_refused_by_load(tmp_path):
+    record = hf_models.record("llama")
+    folder = hf_models.write_folder(tmp_path / "folder", {**record["config"], "num_hidden_layers": 5}, record["shapes"])
+    with pytest.raises(ValueError, match=f"^load: {folder}: the shards have 3 layers, config.json 5$"):
+        load(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="load: the folder has no .*safetensors"):
+        load(folder)

@@ -17,6 +17,7 @@ import numpy as np
 from ..._errors import without_function
 from ..._owners import LockOwner
 from ..arch import FAMILIES
+from ..conversion.folder import FolderFile, open_model
 from ..files.config import Config, read_config
 from ..files.model_file import ModelFile
 from .cache import Cache, round_up
@@ -37,7 +38,7 @@ REPEATED = 8  # tokens at the end of a prompt that are computed together, as in 
 RESULT_FLOATS = 1 << 24  # most logits that one graph keeps
 
 
-def config_of(file: ModelFile) -> Config:
+def config_of(file: ModelFile | FolderFile) -> Config:
     """The sizes and settings of a model."""
     path, arch = file.path, file.metadata.get("general.architecture")
     if arch is None:
@@ -120,7 +121,7 @@ class Runner(LockOwner):
             raise ValueError("load: lora and comm are given: adapters can't be divided among ranks")
         if self.comm is not None and threads is None:
             self.threads = self.comm.threads
-        self.file = ModelFile(path, mmap or self.comm is not None)  # a rank copies its part only
+        self.file = open_model(path, mmap or self.comm is not None)  # a rank copies its part only
         try:
             self._open(n_ctx, n_seq, kv_type, lora, mmap)
         except BaseException:
