@@ -27,7 +27,7 @@ def table() -> str:
     lines = ["| architecture | classes that `ggml convert` takes | compared with transformers |", "|---|---|---|"]
     for arch in sorted(ARCHITECTURES):
         classes = " ".join(row.classes for row in ROWS if row.arch == arch).split()
-        kinds = [kind for kind, (_, name, _) in hf_models.KINDS.items() if name in classes]
+        kinds = [kind for kind in hf_models.KINDS if hf_models.class_of(kind) in classes]
         lines.append(f"| `{arch}` | {', '.join(f'`{name}`' for name in classes)} | {', '.join(kinds)} |")
     return "\n".join(lines) + "\n"
 

@@ -28,6 +28,8 @@ YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_pos
 LAYERS = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
 WINDOWS = {"num_hidden_layers": 4, "layer_types": LAYERS, "sliding_window": 20}
 
+FALCON = {"head_dim": None, "num_key_value_heads": None, "intermediate_size": None, "ffn_hidden_size": 96}
+
 # Kind: (class of the settings, class of the model, settings beside SIZES; None leaves one out)
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", "LlamaForCausalLM", {}),
@@ -48,11 +50,75 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         **WINDOWS, "query_pre_attn_scalar": 24, "rope_parameters": {
             "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
             "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
+    "gemma": ("GemmaConfig", "GemmaForCausalLM", {}),
+    "qwen2moe": ("Qwen2MoeConfig", "Qwen2MoeForCausalLM", {
+        "head_dim": None, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+        "shared_expert_intermediate_size": 48}),
+    "qwen3moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", {
+        "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True}),
+    "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM", {}),
+    "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {"num_hidden_layers": 5, "head_dim": None}),
+    "mistral3": ("Ministral3Config", "Ministral3ForCausalLM", {"rope_parameters": {
+        **YARN, "llama_4_scaling_beta": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0}}),
+    "hunyuan": ("HunYuanDenseV1Config", "HunYuanDenseV1ForCausalLM", {
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "alpha": 50.0, "factor": 1.0}}),
+    "granite": ("GraniteConfig", "GraniteForCausalLM", {
+        "head_dim": None, "attention_multiplier": 0.3, "embedding_multiplier": 2.0, "residual_multiplier": 0.5,
+        "logits_scaling": 3.0}),
+    "granitemoe": ("GraniteMoeConfig", "GraniteMoeForCausalLM", {
+        "head_dim": None, "attention_multiplier": 0.3, "embedding_multiplier": 2.0, "residual_multiplier": 0.5,
+        "logits_scaling": 3.0, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "granitemoe+shared": ("GraniteMoeSharedConfig", "GraniteMoeSharedForCausalLM", {
+        "head_dim": None, "attention_multiplier": 0.3, "residual_multiplier": 0.5, "num_local_experts": 4,
+        "num_experts_per_tok": 2, "shared_intermediate_size": 32}),
+    "minicpm": ("GraniteConfig", "GraniteForCausalLM", {
+        "head_dim": None, "attention_multiplier": 0.25, "embedding_multiplier": 12.0,
+        "residual_multiplier": 1.4 / 3**0.5, "logits_scaling": 2.0}),
+    "phi3": ("Phi3Config", "Phi3ForCausalLM", {"head_dim": None, "sliding_window": 30}),
+    "phi3+longrope": ("Phi3Config", "Phi3ForCausalLM", {
+        "head_dim": None, "partial_rotary_factor": 0.75, "original_max_position_embeddings": 64, "rope_parameters": {
+            "rope_type": "longrope", "rope_theta": 1e4, "partial_rotary_factor": 0.75,
+            "original_max_position_embeddings": 64, "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5],
+            "long_factor": [1.0, 2.0, 3.0, 5.0, 8.0, 13.0]}}),
+    "glm4": ("Glm4Config", "Glm4ForCausalLM", {}),
+    "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", {"head_dim": None}),
+    "olmo3": ("Olmo3Config", "Olmo3ForCausalLM", {**WINDOWS, "head_dim": None, "rope_parameters": {
+        "full_attention": YARN, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}),
+    "exaone4": ("Exaone4Config", "Exaone4ForCausalLM", {"head_dim": None, "sliding_window": None}),
+    "exaone4+window": ("Exaone4Config", "Exaone4ForCausalLM", {
+        **WINDOWS, "head_dim": None, "sliding_window_pattern": 4}),
+    "phi2": ("PhiConfig", "PhiForCausalLM", {"head_dim": None}),
+    "gptneox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", {"head_dim": None, "num_key_value_heads": None,
+                                                        "rotary_pct": 0.5}),
+    "gptneox+serial": ("GPTNeoXConfig", "GPTNeoXForCausalLM", {
+        "head_dim": None, "num_key_value_heads": None, "use_parallel_residual": False}),
+    "stablelm": ("StableLmConfig", "StableLmForCausalLM", {"head_dim": None, "use_qkv_bias": True}),
+    "stablelm+parallel": ("StableLmConfig", "StableLmForCausalLM", {"head_dim": None, "use_parallel_residual": True}),
+    "starcoder2": ("Starcoder2Config", "Starcoder2ForCausalLM", {"head_dim": None, "sliding_window": None}),
+    "nemotron": ("NemotronConfig", "NemotronForCausalLM", {"head_dim": None}),
+    "falcon": ("FalconConfig", "FalconForCausalLM", {**FALCON, "multi_query": True}),
+    "falcon+new": ("FalconConfig", "FalconForCausalLM", {
+        **FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "command-r": ("CohereConfig", "CohereForCausalLM", {"head_dim": None, "logit_scale": 0.25}),
+    "cohere2": ("Cohere2Config", "Cohere2ForCausalLM", {**WINDOWS, "head_dim": None, "logit_scale": 0.25}),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"n_embd": 64, "n_head": 4, "n_layer": 3, "n_positions": 256}),
     "bert": ("BertConfig", "BertModel", {"head_dim": None, "num_key_value_heads": None}),
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
 }  # fmt: skip
 ENCODERS = ("bert", "nomic-bert")
+# Kinds that transformers computes by another class: the settings that the class of their own has in place of those
+OTHER_SETTINGS: dict[str, dict[str, Any]] = {
+    "minicpm": {"architectures": ["MiniCPMForCausalLM"], "model_type": "minicpm", "scale_emb": 12, "scale_depth": 1.4,
+                "dim_model_base": 32, "attention_multiplier": None, "embedding_multiplier": None,
+                "residual_multiplier": None, "logits_scaling": None},
+}  # fmt: skip
+# Kinds with factors for short contexts and for long ones: the context of the training
+ORIGINAL_CONTEXTS = {"phi3+longrope": 64}
+
+
+def class_of(kind: str) -> str:
+    """The class that config.json names."""
+    return OTHER_SETTINGS.get(kind, {}).get("architectures", [KINDS[kind][1]])[0]
 
 
 def tokens(length: int, seed: int = 0) -> list[int]:
@@ -85,6 +151,7 @@ def write_shard(path: Path, tensors: dict[str, np.ndarray]) -> None:
         header[name] = {"dtype": names[values.dtype], "shape": list(values.shape), "data_offsets": place}
         offset += values.nbytes
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # as the library writes it
     data = b"".join(values.tobytes() for values in tensors.values())
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
@@ -114,4 +181,5 @@ def record(kind: str) -> dict[str, Any]:
         found: dict[str, Any] = {name: data[name] for name in data.files}
     for name in ("config", "shapes"):
         found[name] = json.loads(str(found[name]))
+    found["config"] |= OTHER_SETTINGS.get(kind, {})
     return found

@@ -46,7 +46,7 @@ def tensors_of(path):
 # ---- names and keys --------------------------------------------------------------------------------------------------
 def test_rows_have_architectures_that_load_knows():
     assert {row.arch for row in ROWS} <= set(ARCHITECTURES)
-    assert {hf_models.KINDS[kind][1] for kind in hf_models.KINDS} <= set(BY_CLASS)
+    assert {hf_models.class_of(kind) for kind in hf_models.KINDS} <= set(BY_CLASS)
 
 
 def test_the_documentation_lists_the_rows():
@@ -496,6 +496,11 @@ def test_a_folder_without_a_tokenizer_is_told(tmp_path):
         warnings.simplefilter("always")
         convert(folder_of(tmp_path / "folder"), tmp_path / "model.gguf")
     assert any("has no tokenizer" in str(item.message) for item in caught)
+
+
+def test_a_window_that_is_left_out_is_told(tmp_path):
+    with pytest.warns(UserWarning, match="'sliding_window' is 20: architecture 'llama' has none"):
+        convert(folder_of(tmp_path / "folder", "mistral", {"sliding_window": 20}), tmp_path / "model.gguf")
 
 
 def test_pooling_is_that_of_sentence_transformers(tmp_path):

@@ -111,7 +111,8 @@ def load(
     """Opens a language model.
 
     Args:
-        path: GGUF file; of a split file, any part.
+        path: GGUF file; of a split file, any part. Or a folder as Hugging Face saves a model, see `convert`: weights
+            that a GGUF file would have as they are stay in the pages of the shards.
         n_ctx: most tokens of a sequence; None for what the file allows, at most 4,096.
         n_seq: sequences that can be decoded together.
         threads: threads to compute with; None for one on each available CPU.

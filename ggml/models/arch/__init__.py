@@ -23,7 +23,9 @@ from typing import Any, NamedTuple
 import ggml
 
 from ..files.config import Config
-from . import bert, gemma, gpt2, keeps, llama
+from . import (
+    bert, gemma, glm4, gpt2, granite, hunyuan, keeps, llama, mistral3, olmo2, parallel, phi3, qwen_moe, smollm3,
+)
 
 
 class Family(NamedTuple):
@@ -59,6 +61,28 @@ FAMILIES = {
     "llama": Family(llama, NORMAL),  # also Mistral, SmolLM, Mixtral
     "qwen2": Family(llama, NEOX),
     "qwen3": Family(llama, NEOX),
+    "qwen2moe": Family(qwen_moe, NEOX),
+    "qwen3moe": Family(qwen_moe, NEOX),
+    "ernie4_5": Family(llama, NORMAL),
+    "smollm3": Family(smollm3, NORMAL),
+    "mistral3": Family(mistral3, NORMAL),
+    "hunyuan-dense": Family(hunyuan, NEOX),
+    "granite": Family(granite, NORMAL),
+    "granitemoe": Family(granite, NORMAL),
+    "minicpm": Family(granite, NORMAL),
+    "phi3": Family(phi3, NEOX, window_pattern=1),
+    "glm4": Family(glm4, NORMAL),
+    "olmo2": Family(olmo2, NEOX, window_pattern=4),  # also OLMo 3
+    "exaone4": Family(olmo2, NEOX, window_pattern=4),
+    "phi2": Family(parallel, NEOX, rms=False),
+    "gptneox": Family(parallel, NEOX, rms=False),
+    "stablelm": Family(parallel, NEOX, rms=False),
+    "starcoder2": Family(parallel, NEOX, rms=False),
+    "falcon": Family(parallel, NEOX, rms=False),
+    "nemotron": Family(parallel, NEOX, rms=False),
+    "command-r": Family(parallel, NORMAL, rms=False),
+    "cohere2": Family(parallel, NORMAL, rms=False, window_pattern=4),
+    "gemma": Family(gemma, NEOX),
     "gemma2": Family(gemma, NEOX, window=4096, window_pattern=2, attn_softcap=50.0, final_softcap=30.0),
     "gemma3": Family(gemma, NEOX, window_pattern=6, rope_base_local=10000.0),
     "gpt2": Family(gpt2, rms=False),

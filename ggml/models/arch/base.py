@@ -294,13 +294,14 @@ class Attention(Norms):
         if self.has(b + "attn_qkv.weight"):
             qkv = self.linear(x, b + "attn_qkv", (c.n_head + 2 * c.n_head_kv) * c.key_dim)
             return self.split(qkv, c.n_head, c.n_head_kv, c.n_head_kv)
-        rows = {"attn_q": (c.n_head, c.key_dim), "attn_k": (c.n_head_kv, c.key_dim), "attn_v": (c.n_head_kv, c.value_dim)}
-        return [self.heads(self.linear(x, b + name, n * dim), n) for name, (n, dim) in rows.items()]
+        sizes = {"attn_q": (c.n_head, c.key_dim), "attn_k": (c.n_head_kv, c.key_dim),
+                 "attn_v": (c.n_head_kv, c.value_dim)}  # fmt: skip
+        return [self.heads(self.linear(x, b + name, n * dim), n) for name, (n, dim) in sizes.items()]
 
     def frequency_factors(self) -> Tensor | None:
         """The divisors of the frequencies that a file has, or None.
 
-        LongRoPE (arXiv:2402.13753) has two sets: one for contexts as long as those of the training, one for longer ones.
+        LongRoPE (arXiv:2402.13753) has two sets: one for contexts up to that of the training, one for longer ones.
         """
         c = self.config
         names = ["rope_freqs.weight", f"rope_factors_{'long' if c.n_ctx > c.rope.n_ctx_orig else 'short'}.weight"]

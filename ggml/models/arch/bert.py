@@ -31,7 +31,7 @@ def layer(g, i, x):
     if c.arch == "nomic-bert":
         h = g.gated(x, b + "ffn", ggml.ggml_swiglu_split)
     else:
-        h = g.linear(ggml.ggml_gelu(g.ctx, g.linear(x, b + "ffn_up", c.n_ff)), b + "ffn_down", c.n_embd)
+        h = g.between(x, b + "ffn", ggml.ggml_gelu_erf)
     h = g.point(b + "ffn_out", h)
     return g.point(b + "out", g.layer_norm(g.add(x, h), b + "layer_output_norm"))
 

@@ -1,7 +1,7 @@
-"""Gemma 2 (arXiv:2408.00118) and Gemma 3 (arXiv:2503.19786).
+"""Gemma (arXiv:2403.08295), Gemma 2 (arXiv:2408.00118) and Gemma 3 (arXiv:2503.19786).
 
-Both norm the results of attention and of the feed-forward part too, and alternate layers with a sliding window and
-layers that attend to everything. Gemma 2 limits scores and logits; Gemma 3 norms q and k instead.
+The later ones norm the results of attention and of the feed-forward part too, and alternate layers with a sliding
+window and layers that attend to everything. Gemma 2 limits scores and logits; Gemma 3 norms q and k instead.
 """
 
 import math
@@ -33,11 +33,16 @@ def layer(g, i, x):
     h = g.attention(i, q, k, v, 1 / math.sqrt(size))
     h = g.point(b + "attn_out", g.linear(h, b + "attn_output", c.n_embd))
     x, h = g.keep_last(i, x, h)
-    x = g.point(b + "ffn_in", g.add(x, g.rms_norm(h, b + "post_attention_norm")))
+    x = g.point(b + "ffn_in", g.add(x, after(g, h, b + "post_attention_norm")))
 
     h = g.point(b + "ffn_norm", g.rms_norm(x, b + "ffn_norm"))
     h = g.point(b + "ffn_out", g.gated(h, b + "ffn", ggml.ggml_geglu_split))
-    return g.point(b + "out", g.add(x, g.rms_norm(h, b + "post_ffw_norm")))
+    return g.point(b + "out", g.add(x, after(g, h, b + "post_ffw_norm")))
+
+
+def after(g, h, name):
+    """norm(h), where the architecture norms results."""
+    return h if g.config.arch == "gemma" else g.rms_norm(h, name)
 
 
 def head(g, x):

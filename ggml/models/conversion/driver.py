@@ -62,6 +62,8 @@ def convert(
         if not vocab_only:
             check(checkpoint, keys, weights, row)
         rows = weights["token_embd.weight"].shape[0] if weights else 0
+        if rows:
+            keys.setdefault(f"{row.arch}.vocab_size", rows)
         keys |= vocabulary(checkpoint, rows)
         importance = quantization.read_importance(imatrix) if imatrix is not None else {}
         write(checkpoint, os.fspath(out), keys, weights, type and type.upper(), importance, progress)

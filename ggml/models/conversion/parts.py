@@ -38,8 +38,8 @@ class Row(NamedTuple):
         arch: value of general.architecture.
         names: for the names of tensors (without a prefix such as "model.", with "{}" for each number) the name or the
             Part that they become, or a list of Parts.
-        keys: function of the settings that gives the keys, without the architecture before them. Floats become F32,
-            integers U32.
+        keys: function of the settings that gives the keys, without the architecture before them, except those of the
+            tokenizer. Floats become F32, integers U32.
         tensors: function of the settings that gives tensors to add, such as factors of frequencies.
         dropped: names of tensors that are not needed.
     """
@@ -82,9 +82,23 @@ def slices(n: int, i: int) -> Callable[[Fields, int], np.ndarray]:
     return lambda c, rows: np.arange(rows // n * i, rows // n * (i + 1))
 
 
+def falcon_heads(c: Fields, rows: int) -> np.ndarray:
+    """Rows of [q of all heads, k, v] of Falcon's matrix: each head of keys follows the queries that use it."""
+    if not c.flag("new_decoder_architecture", False):
+        return np.arange(rows)
+    groups = c.integer("num_kv_heads", default=heads(c), high=65536)
+    size = max(1, c.integer("hidden_size") // heads(c))
+    if rows % (groups * size) or rows // size <= 2 * groups:
+        raise ValueError(f"{rows} rows are no whole number of heads of {size} in {groups} groups")
+    index = np.arange(rows).reshape(groups, -1, size)
+    return np.concatenate([part.reshape(-1) for part in (index[:, :-2], index[:, -2], index[:, -1])])
+
+
 def by_head(c: Fields, rows: int) -> np.ndarray:
     """Rows of [q of all heads, k, v] from a matrix in which q, k and v of a head follow one another."""
     n = heads(c)
+    if rows % (3 * n):
+        raise ValueError(f"{rows} rows are no three parts of {n} heads")
     return np.arange(rows).reshape(n, 3, -1).swapaxes(0, 1).reshape(-1)
 
 

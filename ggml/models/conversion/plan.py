@@ -6,6 +6,7 @@ import fnmatch
 import json
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -179,7 +180,8 @@ def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
     path = checkpoint.config.values.get("_name_or_path")
     name = path if isinstance(path, str) and path else checkpoint.folder
     keys["general.name"] = os.path.basename(os.path.normpath(os.path.abspath(name))) or "model"
-    keys |= {f"{row.arch}.{name}": value for name, value in row.keys(checkpoint.config).items()}
+    for name, value in row.keys(checkpoint.config).items():
+        keys[name if name.startswith("tokenizer.") else f"{row.arch}.{name}"] = value
     where = os.path.join(checkpoint.folder, "generation_config.json")
     generation = Fields(optional_json(checkpoint.folder, "generation_config.json"), where)
     for name, key in SAMPLING.items():
@@ -187,6 +189,14 @@ def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
             read = generation.integer if name == "top_k" else generation.number
             value = read(name, low=0)
             keys[f"general.sampling.{key}"] = value
+    size, context = checkpoint.config.values.get("sliding_window"), keys.get(f"{row.arch}.context_length", 0)
+    used = checkpoint.config.values.get("use_sliding_window", True)
+    known = keys.get(f"{row.arch}.attention.sliding_window")
+    if used and isinstance(size, int) and size < context and known is None:
+        warnings.warn(
+            f"convert: {checkpoint.config.where}: 'sliding_window' is {size}: architecture {row.arch!r} has none, and "
+            "differs beyond so many tokens", stacklevel=3,
+        )  # fmt: skip
     return keys | pooling(checkpoint, row)
 
 

@@ -9,21 +9,28 @@ from .parts import (
     ATTENTION,
     DECODER,
     DROPPED,
+    EXPERTS,
     GATED,
     HEAD_NORMS,
     MIXTRAL,
+    NORMS,
     PERMUTED,
     TOP,
     Keys,
     Part,
     Row,
+    by_head,
+    falcon_heads,
     frequency_factors,
+    head_dim,
+    heads,
     layer_norms,
     plus_one,
     rms,
     rope_of,
     rotation,
     sizes,
+    slices,
     window,
 )
 
@@ -44,6 +51,239 @@ def qwen(c: Fields) -> Keys:
     return llama(c)
 
 
+def qwen_moe(c: Fields) -> Keys:
+    """Experts in every layer, of a width of their own."""
+    c.require("decoder_sparse_step", 1, default=1)
+    c.require("mlp_only_layers", [], default=[])
+    experts = {name: value for name, value in c.values.items() if name not in ("num_local_experts", "num_experts")}
+    keys = qwen(Fields(experts, c.where)) | {
+        "expert_count": c.integer("num_experts", "num_local_experts", high=65536),
+        "expert_used_count": c.integer("num_experts_per_tok", high=65536),
+        "expert_feed_forward_length": c.integer("moe_intermediate_size"),
+        "expert_weights_norm": c.flag("norm_topk_prob", False),
+    }
+    if c.has("shared_expert_intermediate_size"):
+        keys["expert_shared_feed_forward_length"] = c.integer("shared_expert_intermediate_size")
+    return keys
+
+
+QWEN_MOE = {
+    **TOP, **ATTENTION, **NORMS, **HEAD_NORMS, **EXPERTS,
+    "layers.{}.mlp.shared_expert.gate_proj": "blk.{}.ffn_gate_shexp",
+    "layers.{}.mlp.shared_expert.up_proj": "blk.{}.ffn_up_shexp",
+    "layers.{}.mlp.shared_expert.down_proj": "blk.{}.ffn_down_shexp",
+    "layers.{}.mlp.shared_expert_gate": "blk.{}.ffn_gate_inp_shexp",
+}  # fmt: skip
+HUNYUAN = {
+    **DECODER,
+    "layers.{}.self_attn.query_layernorm": "blk.{}.attn_q_norm",
+    "layers.{}.self_attn.key_layernorm": "blk.{}.attn_k_norm",
+}
+
+
+def smollm3(c: Fields) -> Keys:
+    n = c.integer("num_hidden_layers", high=4096)
+    usual = [int((i + 1) % 4 != 0) for i in range(n)]
+    if c.array("no_rope_layers", int, n, default=usual) != usual:
+        raise c.wrong("no_rope_layers", c.values["no_rope_layers"], "every fourth layer without positions")
+    return qwen(c)
+
+
+def mistral3(c: Fields) -> Keys:
+    rope, keys = rope_of(c), llama(c)
+    if rope.has("llama_4_scaling_beta"):
+        keys["attention.temperature_scale"] = rope.number("llama_4_scaling_beta")
+    return keys
+
+
+def hunyuan(c: Fields) -> Keys:
+    """The scaling `alpha` changes the base of the rotation."""
+    keys, rope = llama(c), rope_of(c)
+    if rope.text("rope_type") == "dynamic" and rope.has("alpha"):
+        size = head_dim(c)
+        keys["rope.freq_base"] *= rope.number("alpha", low=1e-6) ** (size / max(1, size - 2))
+    return keys
+
+
+def granite(c: Fields) -> Keys:
+    keys = llama(c) | {
+        "attention.scale": c.number("attention_multiplier", default=1.0),
+        "embedding_scale": c.number("embedding_multiplier", default=1.0),
+        "residual_scale": c.number("residual_multiplier", default=1.0),
+        "logit_scale": c.number("logits_scaling", default=1.0, low=1e-6),
+    }
+    shared = c.integer("shared_intermediate_size", default=0, low=0)
+    return keys | ({"expert_shared_feed_forward_length": shared} if shared else {})
+
+
+GRANITE_MOE = {
+    **DECODER, **PERMUTED,
+    "layers.{}.block_sparse_moe.router.layer": "blk.{}.ffn_gate_inp",
+    "layers.{}.block_sparse_moe.input_linear": [Part("blk.{}.ffn_gate_exps", slices(2, 0)),
+                                                Part("blk.{}.ffn_up_exps", slices(2, 1))],
+    "layers.{}.block_sparse_moe.output_linear": "blk.{}.ffn_down_exps",
+    "layers.{}.shared_mlp.input_linear": [Part("blk.{}.ffn_gate_shexp", slices(2, 0)),
+                                          Part("blk.{}.ffn_up_shexp", slices(2, 1))],
+    "layers.{}.shared_mlp.output_linear": "blk.{}.ffn_down_shexp",
+}  # fmt: skip
+
+
+def minicpm(c: Fields) -> Keys:
+    keys, n = llama(c), c.integer("num_hidden_layers", high=4096)
+    return keys | {
+        "embedding_scale": c.number("scale_emb", default=12.0),
+        "residual_scale": c.number("scale_depth", default=1.4) / n**0.5,
+        "logit_scale": c.integer("hidden_size") / c.integer("dim_model_base", default=256),
+    }
+
+
+# ---- norms elsewhere, fused matrices ---------------------------------------------------------------------------------
+AFTER = {
+    **TOP, **ATTENTION, **HEAD_NORMS, **GATED,
+    "layers.{}.post_attention_layernorm": "blk.{}.post_attention_norm",
+    "layers.{}.post_feedforward_layernorm": "blk.{}.post_ffw_norm",
+}  # fmt: skip
+GLM4 = {
+    **TOP, **ATTENTION,
+    "layers.{}.input_layernorm": "blk.{}.attn_norm",
+    "layers.{}.post_self_attn_layernorm": "blk.{}.post_attention_norm",
+    "layers.{}.post_attention_layernorm": "blk.{}.ffn_norm",
+    "layers.{}.post_mlp_layernorm": "blk.{}.post_ffw_norm",
+    "layers.{}.mlp.gate_up_proj": "blk.{}.ffn_up",
+    "layers.{}.mlp.down_proj": "blk.{}.ffn_down",
+}  # fmt: skip
+PHI3 = {
+    **TOP, **NORMS,
+    "layers.{}.self_attn.qkv_proj": "blk.{}.attn_qkv",
+    "layers.{}.self_attn.o_proj": "blk.{}.attn_output",
+    "layers.{}.mlp.gate_up_proj": "blk.{}.ffn_up",
+    "layers.{}.mlp.down_proj": "blk.{}.ffn_down",
+}  # fmt: skip
+
+
+def windows(c: Fields, keys: Keys, every: int) -> Keys:
+    """Keys with those of a sliding window, if the model has one."""
+    return keys | (window(c, every) if c.has("sliding_window") else {})
+
+
+def olmo2(c: Fields) -> Keys:
+    return windows(c, llama(c), 4)
+
+
+def exaone4(c: Fields) -> Keys:
+    pattern = c.values.get("sliding_window_pattern")
+    every = {"LLLG": 4, None: 4}.get(pattern, pattern) if not isinstance(pattern, (list, dict)) else pattern
+    c = Fields({**c.values, "sliding_window_pattern": every}, c.where)
+    return windows(c, llama(c), 4)
+
+
+def phi3(c: Fields) -> Keys:
+    """All layers have the sliding window, if any has one and it is shorter than the context."""
+    keys, n = llama(c), c.integer("num_hidden_layers", high=4096)
+    size = c.integer("sliding_window", default=0, low=0, high=1 << 30)
+    if 0 < size < keys["context_length"]:
+        keys |= {"attention.sliding_window": size, "attention.sliding_window_pattern": [True] * n}
+    return keys
+
+
+# ---- layer norms -----------------------------------------------------------------------------------------------------
+PHI2 = {
+    **TOP, **ATTENTION,
+    "final_layernorm": "output_norm",
+    "layers.{}.input_layernorm": "blk.{}.attn_norm",
+    "layers.{}.self_attn.dense": "blk.{}.attn_output",
+    "layers.{}.mlp.fc1": "blk.{}.ffn_up",
+    "layers.{}.mlp.fc2": "blk.{}.ffn_down",
+}  # fmt: skip
+NEOX = {
+    "embed_in": "token_embd",
+    "embed_out": "output",
+    "final_layer_norm": "output_norm",
+    **NORMS,
+    "layers.{}.attention.query_key_value": Part("blk.{}.attn_qkv", by_head),
+    "layers.{}.attention.dense": "blk.{}.attn_output",
+    "layers.{}.mlp.dense_h_to_4h": "blk.{}.ffn_up",
+    "layers.{}.mlp.dense_4h_to_h": "blk.{}.ffn_down",
+}
+FALCON = {
+    "word_embeddings": "token_embd",
+    "ln_f": "output_norm",
+    "lm_head": "output",
+    "h.{}.input_layernorm": "blk.{}.attn_norm",
+    "h.{}.ln_mlp": "blk.{}.attn_norm",
+    "h.{}.ln_attn": "blk.{}.attn_norm_2",
+    "h.{}.self_attention.query_key_value": Part("blk.{}.attn_qkv", falcon_heads),
+    "h.{}.self_attention.dense": "blk.{}.attn_output",
+    "h.{}.mlp.dense_h_to_4h": "blk.{}.ffn_up",
+    "h.{}.mlp.dense_4h_to_h": "blk.{}.ffn_down",
+}
+STARCODER2 = {
+    **TOP, **ATTENTION, **NORMS,
+    "layers.{}.mlp.c_fc": "blk.{}.ffn_up",
+    "layers.{}.mlp.c_proj": "blk.{}.ffn_down",
+}  # fmt: skip
+
+
+def with_layer_norms(c: Fields, act: str, *more: str) -> Keys:
+    """Keys of a model with layer norms, and a check of its activation."""
+    c.require("hidden_act", act, *more, default=act)
+    return sizes(c) | layer_norms(c) | rotation(c)
+
+
+def phi2(c: Fields) -> Keys:
+    c.require("qk_layernorm", False, default=False)
+    return with_layer_norms(c, "gelu_new", "gelu_pytorch_tanh")
+
+
+def neox(c: Fields) -> Keys:
+    c = Fields({"rotary_pct": 0.25, **c.values}, c.where)
+    old = {"partial_rotary_factor": "rotary_pct", "rope_theta": "rotary_emb_base"}
+    c = Fields({**{name: c.values[was] for name, was in old.items() if c.has(was)}, **c.values}, c.where)
+    return with_layer_norms(c, "gelu") | {"use_parallel_residual": c.flag("use_parallel_residual", True)}
+
+
+def stablelm(c: Fields) -> Keys:
+    c.require("qk_layernorm", False, default=False)
+    parallel = c.flag("use_parallel_residual", False)
+    return with_layer_norms(c, "silu") | {"use_parallel_residual": parallel}
+
+
+def starcoder2(c: Fields) -> Keys:
+    return with_layer_norms(c, "gelu_pytorch_tanh", "gelu_new")
+
+
+def nemotron(c: Fields) -> Keys:
+    c = Fields({"partial_rotary_factor": 0.5, **c.values}, c.where)
+    return with_layer_norms(c, "relu2")
+
+
+def falcon(c: Fields) -> Keys:
+    c.require("alibi", False, default=False)
+    c.require("parallel_attn", True, default=True)
+    c.require("activation", "gelu", default="gelu")
+    new = c.flag("new_decoder_architecture", False)
+    if new:
+        c.require("num_ln_in_parallel_attn", None, 2)
+        groups = c.integer("num_kv_heads", "n_head_kv", default=None)
+    else:
+        groups = 1 if c.flag("multi_query", True) else heads(c)
+        if groups > 1:
+            raise c.wrong("multi_query", False, "true, or the new decoder architecture")
+    width = c.integer("hidden_size")
+    usual = {"max_position_embeddings": 2048, "intermediate_size": c.values.get("ffn_hidden_size") or 4 * width}
+    c = Fields({**usual, **c.values, "num_key_value_heads": groups}, c.where)
+    return sizes(c) | layer_norms(c) | rotation(c)
+
+
+def cohere(c: Fields) -> Keys:
+    c.require("use_qk_norm", False, default=False)
+    return with_layer_norms(c, "silu") | {"logit_scale": c.number("logit_scale", default=0.0625)}
+
+
+def cohere2(c: Fields) -> Keys:
+    return windows(c, cohere(c), 4)
+
+
 # ---- Gemma -----------------------------------------------------------------------------------------------------------
 GEMMA = plus_one({
     **TOP, **ATTENTION, **GATED, **HEAD_NORMS,
@@ -52,6 +292,11 @@ GEMMA = plus_one({
     "layers.{}.pre_feedforward_layernorm": "blk.{}.ffn_norm",
     "layers.{}.post_feedforward_layernorm": "blk.{}.post_ffw_norm",
 })  # fmt: skip
+
+
+def gemma(c: Fields) -> Keys:
+    c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
+    return sizes(c) | rms(c) | rotation(c)
 
 
 def gemma2(c: Fields) -> Keys:
@@ -140,7 +385,12 @@ HEADS = ("pooler.dense.weight", "pooler.dense.bias", "cls.*", "embeddings.positi
 def bert(c: Fields) -> Keys:
     c.require("hidden_act", "gelu", "gelu_new", "gelu_pytorch_tanh", default="gelu")
     c.require("position_embedding_type", "absolute", default="absolute")
-    return {**sizes(c), **layer_norms(c), "attention.causal": False}
+    return {**sizes(c), **layer_norms(c), "attention.causal": False, **token_types(c)}
+
+
+def token_types(c: Fields) -> Keys:
+    """How many kinds of tokens have an embedding."""
+    return {"tokenizer.ggml.token_type_count": c.integer("type_vocab_size")} if c.has("type_vocab_size") else {}
 
 
 def nomic_bert(c: Fields) -> Keys:
@@ -151,7 +401,7 @@ def nomic_bert(c: Fields) -> Keys:
              "layer_norm_eps": "layer_norm_epsilon", "rope_theta": "rotary_emb_base"}  # fmt: skip
     values: dict[str, Any] = {name: c.values[old] for name, old in outer.items() if c.has(old)}
     c = Fields({**values, **c.values}, c.where)
-    return {**sizes(c), **layer_norms(c), **rotation(c), "attention.causal": False}
+    return {**sizes(c), **layer_norms(c), **rotation(c), "attention.causal": False, **token_types(c)}
 
 
 ROWS = [
@@ -159,6 +409,32 @@ ROWS = [
         {**DECODER, **PERMUTED, **MIXTRAL}, llama, frequency_factors, DROPPED),
     Row("Qwen2ForCausalLM", "qwen2", DECODER, qwen, dropped=DROPPED),
     Row("Qwen3ForCausalLM", "qwen3", {**DECODER, **HEAD_NORMS}, qwen, dropped=DROPPED),
+    Row("Qwen2MoeForCausalLM", "qwen2moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
+    Row("Qwen3MoeForCausalLM", "qwen3moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
+    Row("Ernie4_5ForCausalLM", "ernie4_5", DECODER, llama, dropped=DROPPED),
+    Row("SmolLM3ForCausalLM", "smollm3", {**DECODER, **PERMUTED}, smollm3, dropped=DROPPED),
+    Row("Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", {**DECODER, **PERMUTED}, mistral3,
+        frequency_factors, DROPPED),
+    Row("HunYuanDenseV1ForCausalLM", "hunyuan-dense", HUNYUAN, hunyuan, dropped=DROPPED),
+    Row("GraniteForCausalLM", "granite", {**DECODER, **PERMUTED}, granite, frequency_factors, DROPPED),
+    Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, frequency_factors,
+        DROPPED),
+    Row("MiniCPMForCausalLM", "minicpm", {**DECODER, **PERMUTED}, minicpm, frequency_factors, DROPPED),
+    Row("Phi3ForCausalLM", "phi3", PHI3, phi3, frequency_factors, DROPPED),
+    Row("Glm4ForCausalLM", "glm4", GLM4, llama, dropped=DROPPED),
+    Row("Olmo2ForCausalLM Olmo3ForCausalLM", "olmo2", AFTER, olmo2, dropped=DROPPED),
+    Row("Exaone4ForCausalLM", "exaone4", AFTER, exaone4, frequency_factors, DROPPED),
+    Row("PhiForCausalLM", "phi2", PHI2, phi2, dropped=DROPPED),
+    Row("GPTNeoXForCausalLM", "gptneox", NEOX, neox,
+        dropped=("layers.{}.attention.bias", "layers.{}.attention.masked_bias",
+                 "layers.{}.attention.rotary_emb.inv_freq")),
+    Row("StableLmForCausalLM", "stablelm", DECODER, stablelm, dropped=DROPPED),
+    Row("Starcoder2ForCausalLM", "starcoder2", STARCODER2, starcoder2, dropped=DROPPED),
+    Row("NemotronForCausalLM", "nemotron", plus_one(DECODER), nemotron, dropped=DROPPED),
+    Row("FalconForCausalLM", "falcon", FALCON, falcon),
+    Row("CohereForCausalLM", "command-r", DECODER, cohere, dropped=DROPPED),
+    Row("Cohere2ForCausalLM", "cohere2", DECODER, cohere2, dropped=DROPPED),
+    Row("GemmaForCausalLM", "gemma", plus_one(DECODER), gemma, dropped=DROPPED),
     Row("Gemma2ForCausalLM", "gemma2", GEMMA, gemma2, dropped=DROPPED),
     Row("Gemma3ForCausalLM Gemma3ForConditionalGeneration", "gemma3", GEMMA, gemma3, dropped=DROPPED),
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),

@@ -92,8 +92,6 @@ def vocabulary(checkpoint: Checkpoint, rows: int) -> Keys:
         warnings.warn(f"convert: {folder} has no tokenizer ({FILES}): prompts will be token ids", stacklevel=4)
         return {f"{PREFIX}model": "no_vocab"}
     keys |= special_ids(checkpoint, settings, keys) | added_around(whole, settings, keys)
-    if checkpoint.config.has("type_vocab_size") and kind == "bert":
-        keys[f"{PREFIX}token_type_count"] = checkpoint.config.integer("type_vocab_size")
     return keys | templates(folder, settings)
 
 

@@ -6,11 +6,12 @@ import warnings
 from typing import Any
 
 from ..arch import FAMILIES
+from ..conversion.folder import FolderFile
 from ..files.config import Config, read_config
 from ..files.model_file import ModelFile
 
 
-def config_of(file: ModelFile) -> Config:
+def config_of(file: ModelFile | FolderFile) -> Config:
     """The sizes and settings of a model."""
     path, arch = file.path, file.metadata.get("general.architecture")
     if arch is None:

@@ -13,8 +13,8 @@ import numpy as np
 from ..._errors import without_function
 from ..._owners import LockOwner
 from ..arch import caches_of
+from ..conversion.folder import open_model
 from ..files.config import Config
-from ..files.model_file import ModelFile
 from .batch import Batch
 from .decoder import STEP, Decoder
 from .graphs import GraphPool, Parts, Shape, Step
@@ -83,7 +83,7 @@ class Runner(LockOwner):
         if self.comm is not None and threads is None:
             self.threads = self.comm.threads
         self.graphs = GraphPool(self.parts, self.threads)
-        self.file = ModelFile(path, mmap or self.comm is not None)  # a rank copies its part only
+        self.file = open_model(path, mmap or self.comm is not None)  # a rank copies its part only
         try:
             self._open(n_ctx, n_seq, kv_type, lora)
         except BaseException:

@@ -28,6 +28,7 @@ from ggml.utils import to_numpy
 from ...distributed._node_maker import custom_node
 from ...distributed._reduce import shares
 from ..arch.base import Builder, Tensor
+from ..conversion.folder import FolderFile
 from ..files.config import Config
 from ..files.model_file import ModelFile
 
@@ -59,7 +60,7 @@ class Split:
         bytes: size of this rank's tensors.
     """
 
-    def __init__(self, comm: Communicator, config: Config, file: ModelFile, copy: bool) -> None:
+    def __init__(self, comm: Communicator, config: Config, file: ModelFile | FolderFile, copy: bool) -> None:
         self.comm, self.whole, self.file, self.copy = comm, config, file, copy
         n, g = comm.size, config.n_head_kv
         smallest = min(config.n_embd, config.n_vocab, config.n_ff)

@@ -1,0 +1,108 @@
+"""Opening a folder as Hugging Face saves a model, without a file in between."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+
+import ggml
+
+from ..._errors import renamed_os_error
+from ..._owners import Owner
+from ..files.model_file import ModelFile
+from .checkpoint import Checkpoint
+from .plan import Weight, as_floats, check, new_tensor, plan_keys, plan_weights, row_of
+from .vocabulary import vocabulary
+
+ALIGNMENT = 4  # bytes: what the values of a mapped tensor lie at
+
+
+def open_model(path: str | os.PathLike[str], mmap: bool = True) -> ModelFile | FolderFile:
+    """Opens a GGUF file or a folder with a model."""
+    is_folder = isinstance(path, (str, bytes, os.PathLike)) and os.path.exists(
+        os.path.join(os.fsdecode(path), "config.json")
+    )
+    return FolderFile(path, mmap) if is_folder else ModelFile(path, mmap)
+
+
+class Keys(dict[str, Any]):
+    """The keys that a file of the folder would have."""
+
+    def detach(self) -> None:
+        """For a file: forgets it. These are in memory."""
+
+
+class FolderFile(Owner):
+    """A folder with a model in place of a ModelFile: `metadata`, and `tensors` by name.
+
+    Tensors that a file would have as they are stay in the pages of their shards; `places` has the path of the shard and
+    the offset of the data. The others are in memory.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], mmap: bool = True) -> None:
+        self.path = os.fsdecode(path)
+        self.tensors: dict[str, Any] = {}
+        self.places: dict[str, tuple[str, int]] = {}
+        self._buffers: list[Any] = []
+        self._ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                self._open(mmap)
+        except ValueError as error:
+            self.close()
+            raise ValueError(as_load(str(error))) from None
+        except OSError as error:
+            self.close()
+            error.strerror = (error.strerror or "").removeprefix("convert: ")
+            raise renamed_os_error(error, "load", None) from None
+        except BaseException:
+            self.close()
+            raise
+        for item in caught:
+            warnings.warn(as_load(str(item.message)), stacklevel=6)
+
+    def _open(self, mmap: bool) -> None:
+        checkpoint = Checkpoint(self.path)
+        row = row_of(checkpoint)
+        self.metadata = Keys(plan_keys(checkpoint, row))
+        weights = plan_weights(checkpoint, row)
+        check(checkpoint, self.metadata, weights, row)
+        self.metadata |= vocabulary(checkpoint, weights["token_embd.weight"].shape[0])
+        for name, weight in weights.items():
+            self._add(checkpoint, name, weight, mmap)
+        checkpoint.close()
+
+    def _add(self, checkpoint: Checkpoint, name: str, weight: Weight, mmap: bool) -> None:
+        """Adds a tensor, in the pages of its shard if it needs no change."""
+        memory, part = None, weight.part
+        stays = len(weight.parts) == 1 and part.rows is None and not part.transposed and not part.plus
+        if mmap and stays and weight.kind == weight.source and weight.parts[0].offset % ALIGNMENT == 0:
+            memory = checkpoint.read(weight.parts[0])
+            self.places[name] = weight.parts[0].path, weight.parts[0].offset
+        if memory is None:
+            matrices = weight.matrices(checkpoint)
+            wide = weight.kind == ggml.GGML_TYPE_F32
+            memory = np.concatenate([(as_floats(m) if wide else m).reshape(-1) for m in matrices])
+        data: Any = memory
+        buffer = ggml.ggml_backend_cpu_buffer_from_ptr(data, memory.nbytes)
+        self._buffers.append(buffer)
+        tensor = self.tensors[name] = new_tensor(self._ctx, weight.shape, weight.kind)
+        ggml.ggml_set_name(tensor, name.encode())
+        ggml.ggml_backend_tensor_alloc(buffer, tensor, memory.ctypes.data)
+
+    def close(self) -> None:
+        """Releases the memory and the mappings."""
+        self.tensors.clear()
+        while self._buffers:
+            ggml.ggml_backend_buffer_free(self._buffers.pop())
+        if self._ctx is not None:
+            ggml.ggml_free(self._ctx)
+            self._ctx = None
+
+
+def as_load(message: str) -> str:
+    """A message of the conversion as one of `load`."""
+    return "load: " + message.removeprefix("convert: ")

@@ -1,0 +1,73 @@
+"""Compares what llama.cpp computes from the converted models of tests/hf_models.py with what transformers computed.
+
+It needs llama-cpp-python 0.3.36, and the files that this package has converted:
+
+    python scripts/compare_llama_cpp.py convert FOLDER      writes FOLDER/KIND.gguf
+    python scripts/compare_llama_cpp.py compare FOLDER      prints the normalised mean square error of each
+
+The two steps may run in two environments. Keys and values are stored in F32. The process ends where llama.cpp aborts.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import hf_models  # noqa: E402
+
+
+def convert(folder: Path) -> None:
+    from ggml.models import convert
+
+    warnings.simplefilter("ignore")
+    for kind in hf_models.KINDS:
+        record = hf_models.record(kind)
+        convert(hf_models.write_folder(folder / kind, record["config"], record["shapes"]), folder / f"{kind}.gguf")
+
+
+def errors(path: Path, kind: str) -> list[float]:
+    """The errors of a short and a long text."""
+    import llama_cpp
+
+    record, found = hf_models.record(kind), []
+    for length in hf_models.LENGTHS:
+        ids, original = hf_models.tokens(length), hf_models.ORIGINAL_CONTEXTS.get(kind, 0)
+        n_ctx = original if length <= original else 256
+        model = llama_cpp.Llama(
+            str(path), n_ctx=n_ctx, n_batch=256, n_ubatch=256, n_threads=1, logits_all=kind not in hf_models.ENCODERS,
+            embedding=kind in hf_models.ENCODERS, type_k=0, type_v=0, swa_full=True, verbose=False,
+            pooling_type=1 if kind in hf_models.ENCODERS else -1,
+        )  # fmt: skip
+        if kind in hf_models.ENCODERS:
+            model._batch.add_sequence(ids, 0, True)
+            model._ctx.decode(model._batch)
+            states = llama_cpp.llama_get_embeddings_seq(model._ctx.ctx, 0)
+            got = np.ctypeslib.as_array(states, record[str(length)].shape).astype(np.float64)
+        else:
+            model.eval(ids)
+            got = model.scores[hf_models.rows(length)].astype(np.float64)
+        expected = record[str(length)].astype(np.float64)
+        found.append(float(((got - expected) ** 2).sum() / (expected**2).sum()))
+        model.close()
+    return found
+
+
+def main() -> None:
+    folder = Path(sys.argv[2])
+    if sys.argv[1] == "convert":
+        folder.mkdir(parents=True, exist_ok=True)
+        convert(folder)
+        return
+    for kind in sys.argv[3:] or hf_models.KINDS:
+        try:
+            print(kind, *(f"{error:.1e}" for error in errors(folder / f"{kind}.gguf", kind)), flush=True)
+        except (ValueError, RuntimeError) as error:
+            print(kind, str(error).splitlines()[0][:100], flush=True)
+
+
+if __name__ == "__main__":
+    main()
