@@ -15,6 +15,7 @@ from .arch import Family, register
 from .arch.base import Builder, Routing
 from .chat.template import ChatTemplate
 from .files.config import Config
+from .generate.answer import Answer
 from .generate.text import Generation, Generations, TokenProbability
 from .llama_cpp.llama import Llama
 from .model import Model, load
@@ -28,6 +29,7 @@ ARCHITECTURES = _FAMILIES.keys()
 
 __all__ = [
     "ARCHITECTURES",
+    "Answer",
     "ChatTemplate",
     "Config",
     "Builder",

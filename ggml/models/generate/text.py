@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -56,6 +56,7 @@ class Generation(Owner, Iterator[str]):
         stop: Sequence[str],
         overflow: str,
         logprobs: int | None,
+        shown: Collection[int] = (),
     ) -> None:
         self._writer, self.sampler, self.overflow = writer, sampler, overflow
         self.prompt_ids = list(prompt_ids)
@@ -65,7 +66,7 @@ class Generation(Owner, Iterator[str]):
         self.context = list(prompt_ids)  # what the model's cache must hold; shorter than all ids after a shift
         self._max = max_tokens
         self.top = logprobs
-        self._eog, self._decoder = writer.prompts.decoding()
+        self._eog, self._decoder = writer.prompts.decoding(shown)
         self._text = StopFilter(stop)
         self.pending: list[str] = []
         self.sequence: int | None = None  # of the cache
