@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .reasoning import Harmony, Plain, Reader, tags_of
-from .template import ChatTemplate
+from .template import ChatTemplate, prompt_tokens
 from .tools import (
     GENERIC,
     Format,
@@ -118,26 +118,52 @@ class Conversations:
         parallel: bool = True,
         source: str | None = None,
         variables: Mapping[str, Any] | None = None,
+        reasoning: bool = True,
     ) -> Question:
-        """A conversation with the tools that the answer may call; see Generating.chat."""
-        template, tokenizer = self.template(source), self._tokenizer
+        """A conversation with the tools that the answer may call; see Generating.chat.
+
+        With `reasoning` false, reasoning stays part of the content.
+        """
+        template = self.template(source)
         known = checked_tools(caller, tools) if tools else []
         allowed, must = chosen_tools(caller, known, choice)
         text = self.render(messages, allowed, source, True, variables)
         written = template.source_with_tools if allowed else template.source
-        form: Format = format_of(written) if takes_tools(written) else GENERIC
-        harmony = format_of(template.source).name == "gpt-oss"
-        tags = None if harmony else tags_of(template.source)
+        form = format_of(written) if takes_tools(written) else GENERIC
+        harmony = format_of(template.source).name == "gpt-oss" and (reasoning or bool(allowed))
+        tags = tags_of(template.source) if reasoning and not harmony else None
+        return self.asked(text, allowed, must, parallel, form, tags, harmony)
+
+    def asked(
+        self,
+        text: str,
+        allowed: Sequence[Mapping[str, Any]] = (),
+        must: bool = False,
+        parallel: bool = True,
+        form: Format = GENERIC,
+        tags: tuple[str, str] | None = None,
+        harmony: bool = False,
+    ) -> Question:
+        """What a prompt asks for.
+
+        Args:
+            text: of the prompt.
+            allowed: the tools that may be called.
+            must: whether one has to be.
+            parallel: whether several may be.
+            form: of calls.
+            tags: around reasoning, or None.
+            harmony: whether answers are those of gpt-oss.
+        """
+        tokenizer = self._tokenizer
         thinking = tags is not None and text.rstrip().endswith(tags[0].rstrip())
         marks = [*(form.control if allowed else ()), *(tags or ())]
-        words = Words(self._control, marks)
         schemas = schemas_of(allowed)
-        found = [tokenizer.find(mark) for mark in marks]
         return Question(
-            template.tokens_of(text),
+            prompt_tokens(tokenizer, text),
             Harmony() if harmony else Plain(form if allowed else None, tags, thinking, schemas),
-            {token for token in found if token >= 0},
-            form.grammar(schemas, words, parallel) if must else None,
+            {token for mark in marks if (token := tokenizer.find(mark)) >= 0},
+            form.grammar(schemas, Words(self._control, marks), parallel) if must else None,
             thinking,
             self._tokens(tags[0]) if tags else [],
             self._tokens(tags[1]) if tags else [],

@@ -117,8 +117,12 @@ class ChatTemplate:
 
     def tokens_of(self, text: str) -> list[int]:
         """The tokens of what `render` returned."""
-        tokenizer = self._tokenizer
-        ids = tokenizer.encode(text, add_bos=False, special=True)
-        if tokenizer.add_bos and tokenizer.bos is not None and ids[:1] != [tokenizer.bos]:
-            ids.insert(0, tokenizer.bos)
-        return ids
+        return prompt_tokens(self._tokenizer, text)
+
+
+def prompt_tokens(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a prompt; the token for the beginning of a text stands there at most once."""
+    ids = tokenizer.encode(text, add_bos=False, special=True)
+    if tokenizer.add_bos and tokenizer.bos is not None and ids[:1] != [tokenizer.bos]:
+        ids.insert(0, tokenizer.bos)
+    return ids
