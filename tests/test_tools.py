@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 from pathlib import Path
 
@@ -134,6 +135,23 @@ def test_texts_without_calls_stay(name):
             assert read(reader_of(row), pieces) == ("", text, [])
 
 
+@pytest.mark.parametrize("name", ROWS)
+def test_any_text_is_read_alike_in_any_pieces(name):
+    """Damaged answers: no exception, and the same result however the text is divided."""
+    row, dice = ROWS[name], random.Random(name)
+    for _ in range(60):
+        text = dice.choice(["", "<think>a</think>", "so: "]) + EXAMPLES[name] * dice.choice([1, 1, 2])
+        for _ in range(dice.randrange(3)):
+            at, size = dice.randrange(len(text)), dice.randrange(6)
+            text = text[:at] + dice.choice(["", "x", "<", '"', "{}", "]", "</think>"]) + text[at + size :]
+        tags = dice.choice([None, ("<think>", "</think>")])
+        expected = read(reader_of(row, tags), [text])
+        cuts = sorted(dice.sample(range(len(text) + 1), min(len(text), 5)))
+        pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)])]
+        for divided in (list(text), pieces):
+            assert read(reader_of(row, tags), divided) == expected, (text, tags)
+
+
 def test_several_calls_and_broken_ones():
     two = EXAMPLES["hermes"] + "\n" + EXAMPLES["hermes"].replace("get_weather", "find-it")
     assert [call[0] for call in read(reader_of(GENERIC), list(two))[2]] == ["get_weather", "find-it"]
@@ -253,6 +271,13 @@ def test_prompts(model):
     assert model.detokenize(model.chat(MESSAGES, **thinking).prompt_ids) == "hiTrue!"
     told = model.apply_chat_template(MESSAGES, chat_template="{% for m in messages %}{{ m.content }}|{% endfor %}",
                                      tools=TOOLS)  # fmt: skip
+    said = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": JSON}}]}
+    results = [{"role": "tool", "content": "21"}, {"role": "tool", "content": "22"}]
+    after = model.apply_chat_template([*MESSAGES, said, *results], tools=TOOLS,
+                                      chat_template="{% for m in messages %}{{ m.role }}:{{ m.content }}|{% endfor %}")
+    calls = f'assistant:<tool_call>\n{{"name": "f", "arguments": {JSON}}}\n</tool_call>|'
+    result = "<tool_response>\n{}\n</tool_response>"
+    assert after.endswith(f"|user:hi|{calls}user:{result.format(21)}\n{result.format(22)}|")
     assert told.endswith("|hi|") and '"name": "get_weather"' in told and "<tool_call>" in told
 
 

@@ -494,6 +494,7 @@ FORMATS = (
            r"\s*\]\s*(<\|python_end\|>)?", "[", ", ", "]", "["),
 )  # fmt: skip
 GENERIC = Format("generic", (), syntax=Json(), **tagged("<tool_call>", "</tool_call>"))
+RESULT = "<tool_response>", "</tool_response>"
 INSTRUCTIONS = (
     "You can call these functions, each described by a JSON schema of its arguments:\n{tools}\n"
     "To call a function, answer with a JSON object of its name and arguments within tags, one for each call:\n"
@@ -546,10 +547,31 @@ def schemas_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
 
 
+def as_text(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message whose calls are text in Hermes' form, and a result as a message of the user."""
+    told, content = dict(message), message.get("content")
+    if told.get("role") == "tool":
+        return {"role": "user", "content": f"{RESULT[0]}\n{content}\n{RESULT[1]}"}
+    calls = [call.get("function", call) for call in told.pop("tool_calls", None) or ()]
+    lines = [content] if isinstance(content, str) and content else []
+    for call in calls:
+        given = call.get("arguments", {})
+        arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        name = json.dumps(call.get("name"))
+        lines.append(f'<tool_call>\n{{"name": {name}, "arguments": {arguments}}}\n</tool_call>')
+    return {**told, "content": "\n".join(lines)} if calls else told
+
+
 def with_instructions(messages: Sequence[Any], tools: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Messages whose first one describes the tools, for templates that do not."""
+    """Messages whose first one describes the tools, for templates that do not; calls and results become text."""
     text = INSTRUCTIONS.format(tools="\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools))
-    out = [dict(message) for message in messages]
+    out: list[dict[str, Any]] = []
+    for message in messages:
+        told = as_text(message)
+        if message.get("role") == "tool" and out and out[-1].get("role") == "user" and RESULT[0] in out[-1]["content"]:
+            out[-1]["content"] += "\n" + told["content"]
+        else:
+            out.append(told)
     if out and out[0].get("role") in ("system", "developer") and isinstance(out[0].get("content"), str):
         out[0]["content"] += "\n\n" + text
         return out

@@ -57,7 +57,7 @@ class Prompts:
         Control tokens of `shown` have texts.
         """
         if self.has_vocabulary():
-            return self.tokenizer.eog, self.tokenizer.decoder(shown)
+            return self.tokenizer.eog, self.tokenizer.decoder(shown) if shown else self.tokenizer.decoder()
         end = special_id(self.runner.metadata, "eos", None, self.runner.config.n_vocab)
         return () if end is None else (end,), None
 
