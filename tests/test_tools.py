@@ -262,6 +262,39 @@ def test_a_budget_of_reasoning(model):
         model.chat(MESSAGES, reasoning_budget=-1)
 
 
+def test_strict_tools(model):
+    """Any text may come, but calls have valid arguments."""
+    tools = [{"function": {**TOOLS[0]["function"], "strict": True}}, TOOLS[1]]
+    call = '<tool_call>\n{"name": "%s", "arguments": %s}\n</tool_call>'
+    for text, fits in (
+        ("Some text, <b> and <tool> and so on", True),
+        ("So: " + call % ("get_weather", '{"city": "Rome"}'), True),
+        (call % ("find-it", '{"any": [1]}'), True),
+        (call % ("get_weather", '{"town": "Rome"}'), False),
+        (call % ("get_weather", '{"city": 5}'), False),
+        (call % ("no-such", "{}"), False),
+        ("Then <tool_call> and so on", False),
+    ):
+        constraint = model.chat(MESSAGES, tools=tools).text.sampler.constraint
+        try:
+            for token in model.tokenizer.encode(text, add_bos=False):
+                constraint.accept(token)
+            assert fits, text
+        except ValueError:
+            assert not fits, text
+    free = model.chat(MESSAGES, tools=tools, max_tokens=20, seed=1)
+    assert "".join(free) and free.finish_reason == "length"
+    assert model.chat(MESSAGES, tools=TOOLS).text.sampler.constraint is None
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_grammars_of_strict_tools_compile(name, model):
+    tools = [{"function": {**TOOLS[0]["function"], "strict": True}}]
+    answer = model.chat(MESSAGES, tools=tools, chat_template=template_of(ROWS[name]))
+    limited = not ROWS[name].bare and name not in ("gpt-oss", "functionary", "minicpm", "mistral")
+    assert (answer.text.sampler.constraint is not None) == limited
+
+
 def test_prompts(model):
     assert model.apply_chat_template(MESSAGES) == "<user>hi\n<answer>"
     assert model.apply_chat_template(MESSAGES, tools=TOOLS, add_generation_prompt=False) == "<user>hi\n2"

@@ -16,6 +16,7 @@ from .tools import (
     checked_tools,
     format_of,
     schemas_of,
+    strict_schemas,
     takes_tools,
     with_instructions,
 )
@@ -31,7 +32,7 @@ class Question:
         ids: tokens of the prompt.
         reader: Reader of the answer.
         shown: control tokens that the reader reads.
-        lark: grammar of an answer that must call tools, or None.
+        lark: grammar of an answer that must call tools, or whose calls are strict; None for any.
         thinking: whether the prompt ends within reasoning.
         begin, end: tokens around reasoning; empty if there is none.
         short_ids: whether ids of calls have nine characters, as Mistral's templates want.
@@ -158,12 +159,15 @@ class Conversations:
         tokenizer = self._tokenizer
         thinking = tags is not None and text.rstrip().endswith(tags[0].rstrip())
         marks = [*(form.control if allowed else ()), *(tags or ())]
-        schemas = schemas_of(allowed)
+        schemas, words = schemas_of(allowed), Words(self._control, marks)
+        limits = schemas if must else strict_schemas(allowed)
+        if not must and (form.bare or harmony or any(self._control(tag) is not None for tag in tags or ())):
+            limits = None  # what is no call cannot be told from calls by a grammar
         return Question(
             prompt_tokens(tokenizer, text),
             Harmony() if harmony else Plain(form if allowed else None, tags, thinking, schemas),
             {token for mark in marks if (token := tokenizer.find(mark)) >= 0},
-            form.grammar(schemas, Words(self._control, marks), parallel) if must else None,
+            form.grammar(limits, words, parallel, must) if limits else None,
             thinking,
             self._tokens(tags[0]) if tags else [],
             self._tokens(tags[1]) if tags else [],

@@ -394,11 +394,27 @@ class Format:
         pattern = r"<\|?[^<>\s]+\|?>|\[/?[A-Z_]+\]|<\|\"\|>|\u25c1[^\u25b7]*\u25b7"
         return list(dict.fromkeys(found for text in texts for found in re.findall(pattern, text)))
 
-    def grammar(self, schemas: Schemas, words: Words, parallel: bool) -> str:
-        """The grammar of an answer that calls at least one of some tools."""
+    def grammar(self, schemas: Schemas, words: Words, parallel: bool, must: bool = True) -> str | None:
+        """The grammar of an answer that calls at least one of some tools.
+
+        If it need not, the grammar of any text that may end with such calls; None where a grammar cannot tell that.
+        """
         rules = {f"call{i}": self.syntax.rule(name, schema, words) for i, (name, schema) in enumerate(schemas.items())}
         more = f" ({words(self.between)} call)*" if parallel else ""
-        lines = [f"start: {words(self.first)} call{more} {words(self.last)}", "call: " + " | ".join(rules)]
+        first, lines = self.first, []
+        start = f"start: {words(first)}"
+        if not must:
+            begin = (first or str(getattr(self.syntax, "before", ""))).lstrip()
+            if words(begin).startswith("<["):  # a control token, which no text has
+                start, lines = f"start: TEXT | TEXT {words(first)}", ["TEXT: /(?s:.*)/"]
+            elif self.begin and first.lstrip().startswith(self.begin[0]):
+                mark = re.escape(self.begin[0]).replace("/", "\\/")
+                before = f"/(?s:.*)/ & ~/(?s:.*){mark}(?s:.*)/"
+                lines = [f"TEXT: {before}", f"HEAD: ({before}) /{mark}/"]
+                start = f"start: TEXT | HEAD {words(first.lstrip().removeprefix(self.begin[0]))}"
+            else:
+                return None
+        lines = [f"{start} call{more} {words(self.last)}", "call: " + " | ".join(rules), *lines]
         return "\n".join([*lines, *(f"{name}: {rule}" for name, rule in rules.items())])
 
 
@@ -545,6 +561,14 @@ def checked_tools(caller: str, tools: Any) -> list[dict[str, Any]]:
 def schemas_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The schemas of the tools' arguments by their names."""
     return {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+
+
+def strict_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]] | None:
+    """The schemas that calls must follow: those of the tools described as `strict`. None if there are none."""
+    strict = {tool["function"]["name"]: bool(tool["function"].get("strict")) for tool in tools}
+    if not any(strict.values()):
+        return None
+    return {name: schema if strict[name] else {"type": "object"} for name, schema in schemas_of(tools).items()}
 
 
 def as_text(message: Mapping[str, Any]) -> dict[str, Any]:

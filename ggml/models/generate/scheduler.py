@@ -179,7 +179,8 @@ class Generating:
             tools: descriptions of tools: {"type": "function", "function": {"name", "description", "parameters"}}. The
                 answer's `tool_calls` has the calls, in the form that the model writes, found from the template.
             tool_choice: "auto", "none", "required" for a call in any case, or the name of a tool. A call that must be
-                has arguments that are valid for the tool's schema; this needs the extra `llm`.
+                has arguments that are valid for the tool's schema, and so have calls of tools whose description has
+                "strict": True; this needs the extra `llm`.
             parallel_tool_calls: whether an answer that must call may call more than once.
             enable_thinking: whether the model shall reason, for templates that read it.
             reasoning_budget: most tokens of reasoning, after which it is ended; None for no limit.

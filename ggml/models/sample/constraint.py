@@ -231,10 +231,10 @@ class Language:
         """Writes -inf to the logits of tokens that cannot come next."""
         bits = self._matcher.compute_bitmask()
         self._check()
-        allowed = np.unpackbits(np.frombuffer(bits, np.uint8), count=logits.size, bitorder="little")
-        logits[allowed == 0] = -np.inf
-        if not (logits > -np.inf).any():
+        allowed = np.unpackbits(np.frombuffer(bits, np.uint8), count=logits.size, bitorder="little").view(bool)
+        if not allowed.any():
             raise ValueError(NO_TOKEN)
+        np.copyto(logits, -np.inf, where=~allowed)
 
     def accept(self, token: int) -> None:
         """Takes note of the next token."""
