@@ -395,7 +395,7 @@ def test_dot_of_an_invalid_file(exported, tmp_path):
 def test_the_stand_in_has_metadata_only(tmp_path):
     from ggml._cli import replace_bindings
 
-    path = replace_bindings.write_wheel(tmp_path, "1.2.3")
+    path = replace_bindings.write_wheel(tmp_path, "ggml-python", "1.2.3")
     assert path.name == "ggml_python-1.2.3-py3-none-any.whl"
     with zipfile.ZipFile(path) as wheel:
         assert {Path(name).parts[0] for name in wheel.namelist()} == {"ggml_python-1.2.3.dist-info"}
@@ -427,9 +427,13 @@ def test_the_real_bindings_are_not_hidden(monkeypatch):
 
     class Installed:
         files = [Path("ggml/ggml.py"), Path("ggml_python-0.0.45.dist-info/METADATA")]
+        metadata = {"Summary": "bindings"}
 
     monkeypatch.setattr(replace_bindings, "distribution", lambda name: Installed)
     with pytest.raises(RuntimeError, match="pip uninstall ggml-python"):
-        replace_bindings.check_installed()
+        replace_bindings.check_installed("ggml-python")
     Installed.files = Installed.files[1:]
-    replace_bindings.check_installed()
+    replace_bindings.check_installed("ggml-python")
+    Installed.files = [Path("llama_cpp/llama.py")]
+    with pytest.raises(RuntimeError, match="Run: pip uninstall llama-cpp-python, then run this command again"):
+        replace_bindings.check_installed("llama-cpp-python")

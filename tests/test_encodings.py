@@ -92,7 +92,7 @@ def without_numbers(text):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command(command, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("ggml._cli.replace_bindings.check_installed", lambda: None)
+    monkeypatch.setattr("ggml._cli.replace_bindings.check_installed", lambda binding: None)
     monkeypatch.setattr("ggml._cli.replace_bindings.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=0))
     texts = {}
     for encoding in STREAMS:

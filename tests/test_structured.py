@@ -16,7 +16,7 @@ import tiny_models  # noqa: E402
 
 from ggml._cli import main  # noqa: E402
 from ggml.models import Llama, Sampler, load  # noqa: E402
-from ggml.models.llama_cpp.grammar import LlamaGrammar  # noqa: E402
+from ggml.models.llama_cpp.llama_grammar import LlamaGrammar  # noqa: E402
 from ggml.models.sample.constraint import KINDS, PROPERTIES, SIZE, constrained  # noqa: E402
 
 SCHEMAS = int(os.environ.get("GGML_SCHEMAS", "200"))

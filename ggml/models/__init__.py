@@ -16,6 +16,7 @@ from .arch.base import Builder, Routing
 from .chat.template import ChatTemplate
 from .conversion.driver import convert
 from .files.config import Config
+from .generate.answer import Answer
 from .generate.text import Generation, Generations, TokenProbability
 from .llama_cpp.llama import Llama
 from .model import Model, load
@@ -30,6 +31,7 @@ ARCHITECTURES = _FAMILIES.keys()
 
 __all__ = [
     "ARCHITECTURES",
+    "Answer",
     "Batch",
     "ChatTemplate",
     "Config",

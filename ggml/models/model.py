@@ -74,6 +74,7 @@ class Model(Owner):
 
     tokenize, detokenize = of("prompts", Prompts.tokenize), of("prompts", Prompts.detokenize)
     generate, chat = of("writer", Generating.generate), of("writer", Generating.chat)
+    apply_chat_template = of("writer", Generating.apply_chat_template)
     generate_many = of("writer", Generating.generate_many)
     logits, log_probabilities = of("scoring", Scoring.logits), of("scoring", Scoring.log_probabilities)
     perplexity, embed = of("scoring", Scoring.perplexity), of("embedding", Embedding.embed)

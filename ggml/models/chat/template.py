@@ -47,6 +47,7 @@ class ChatTemplate:
 
     Attributes:
         source: str; the template's text.
+        source_with_tools: str; the text of the template that renders messages with tools.
 
     Raises:
         ValueError: the file has no template and its vocabulary suggests none, or the template has an error.
@@ -60,7 +61,7 @@ class ChatTemplate:
             source = next((text for mark, text in BUILT_IN.items() if tokenizer.has(mark)), None)
         if source is None:
             raise ValueError("chat: the file has no chat template: need tokenizer.chat_template, or use generate()")
-        self.source = source
+        self.source, self.source_with_tools = source, source if self._tool_source is None else self._tool_source
         self._renderer = Renderer(source)
         self._tool_renderer: Renderer | None = None
 
@@ -112,8 +113,16 @@ class ChatTemplate:
         self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True, **variables: Any
     ) -> list[int]:
         """The tokens of a conversation's prompt; the token for the beginning of a text stands there at most once."""
-        tokenizer = self._tokenizer
-        ids = tokenizer.encode(self.render(messages, add_generation_prompt, **variables), add_bos=False, special=True)
-        if tokenizer.add_bos and tokenizer.bos is not None and ids[:1] != [tokenizer.bos]:
-            ids.insert(0, tokenizer.bos)
-        return ids
+        return self.tokens_of(self.render(messages, add_generation_prompt, **variables))
+
+    def tokens_of(self, text: str) -> list[int]:
+        """The tokens of what `render` returned."""
+        return prompt_tokens(self._tokenizer, text)
+
+
+def prompt_tokens(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a prompt; the token for the beginning of a text stands there at most once."""
+    ids = tokenizer.encode(text, add_bos=False, special=True)
+    if tokenizer.add_bos and tokenizer.bos is not None and ids[:1] != [tokenizer.bos]:
+        ids.insert(0, tokenizer.bos)
+    return ids

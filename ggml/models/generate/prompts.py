@@ -51,10 +51,13 @@ class Prompts:
         """Whether the file has tokens with texts."""
         return self.runner.metadata.get(MODEL) not in NO_VOCABULARY
 
-    def decoding(self) -> tuple[Collection[int], Any]:
-        """The tokens that end a text, and what makes a text of tokens: None for a file without a vocabulary."""
+    def decoding(self, shown: Collection[int] = ()) -> tuple[Collection[int], Any]:
+        """The tokens that end a text, and what makes a text of tokens: None for a file without a vocabulary.
+
+        Control tokens of `shown` have texts.
+        """
         if self.has_vocabulary():
-            return self.tokenizer.eog, self.tokenizer.decoder()
+            return self.tokenizer.eog, self.tokenizer.decoder(shown) if shown else self.tokenizer.decoder()
         end = special_id(self.runner.metadata, "eos", None, self.runner.config.n_vocab)
         return () if end is None else (end,), None
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..chat.conversation import Conversations
+from ..chat.tools import checked_tools
 from ..run.batch import Batch
 from ..run.decoder import STEP
 from ..run.runner import Runner
 from ..run.sequences import WORTHWHILE, Sequences, common_length
 from ..sample.chain import SETTINGS, Sampler, file_settings
-from ..sample.constraint import KINDS, constrained
+from ..sample.constraint import KINDS, Thinking, constrained, limited_to
+from .answer import Answer
 from .prompts import Prompts
 from .text import Generation, Generations, check_options, stop_strings
 
@@ -22,6 +25,7 @@ class Generating:
 
     def __init__(self, runner: Runner, prompts: Prompts) -> None:
         self.runner, self.prompts = runner, prompts
+        self._conversations: Conversations | None = None
 
     def advance(self, texts: Sequence[Generation]) -> None:
         """Computes once for several texts together: each gets its next token, or a further part of its prompt.
@@ -140,31 +144,121 @@ class Generating:
         logprobs: int | None,
         special: bool = False,
         exact: bool = False,
+        shown: Collection[int] = (),
     ) -> Generation:
         self.runner.causal(caller)
         check_options(max_tokens, overflow, logprobs)
         ids = self.prompts.ids(caller, prompt, special)
         if len(ids) > self.runner.n_ctx:
             raise ValueError(f"{caller}: the prompt has {len(ids)} tokens, the context {self.runner.n_ctx} (n_ctx)")
-        return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, exact)
+        return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, exact, shown)
 
-    def chat(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Generation:
+    @property
+    def conversations(self) -> Conversations:
+        """What makes prompts of conversations."""
+        with self.runner.lock:
+            if self._conversations is None:
+                self._conversations = Conversations(self.runner.metadata, self.prompts.tokenizer)
+            return self._conversations
+
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Any] | None = None,
+        chat_template: str | None = None,
+        add_generation_prompt: bool = True,
+        **variables: Any,
+    ) -> str:
+        """The text that a conversation becomes as a prompt.
+
+        Args:
+            messages: dicts with "role" and "content", the oldest first; see chat.
+            tools: descriptions of tools in OpenAI's form.
+            chat_template: another template than the file's: its text, or the name of a further one of the file.
+            add_generation_prompt: whether the prompt ends with the beginning of an answer.
+            variables: others that the template reads, such as enable_thinking.
+        Returns:
+            str; it contains the texts of control tokens.
+        Raises:
+            TypeError, ValueError, RuntimeError: as chat.
+        """
+        self.runner.check("apply_chat_template")
+        known = checked_tools("apply_chat_template", tools) if tools else []
+        return self.conversations.render(messages, known, chat_template, add_generation_prompt, variables)
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Any] | None = None,
+        tool_choice: Any = "auto",
+        parallel_tool_calls: bool = True,
+        enable_thinking: bool | None = None,
+        reasoning_budget: int | None = None,
+        chat_template: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Answer:
         """Answers a conversation, which the file's template turns into a prompt.
 
         Args:
-            messages: dicts with "role" ("system", "user" or "assistant") and "content", the oldest first.
-            options: those of generate.
+            messages: dicts with "role" ("system", "user", "assistant" or "tool") and "content", the oldest first, in
+                the forms of OpenAI's interface.
+            tools: descriptions of tools: {"type": "function", "function": {"name", "description", "parameters"}}. The
+                answer's `tool_calls` has the calls, in the form that the model writes, found from the template.
+            tool_choice: "auto", "none", "required" for a call in any case, or the name of a tool. A call that must be
+                has arguments that are valid for the tool's schema, and so have calls of tools whose description has
+                "strict": True; this needs the extra `llm`.
+            parallel_tool_calls: whether an answer that must call may call more than once.
+            enable_thinking: whether the model shall reason, for templates that read it.
+            reasoning_budget: most tokens of reasoning, after which it is ended; None for no limit.
+            chat_template: another template than the file's: its text, or the name of a further one of the file.
+            chat_template_kwargs: further variables of the template.
+            options: those of generate. A language (json_schema, ...) is that of what follows the reasoning.
         Returns:
-            Generation: an iterator over pieces of the answer.
+            Answer: an iterator over pieces of the answer's content; it has `message`, `reasoning` and `tool_calls`.
         Raises:
-            ValueError: the file has no template, or the template refuses the messages.
+            ValueError: the file has no template, the template refuses the messages, or a tool is not described as it
+                should be.
             TypeError, RuntimeError: as generate.
         """
-        self.runner.causal("chat")
-        from ..chat.template import ChatTemplate
+        return self.answer("chat", messages, tools, tool_choice, parallel_tool_calls, enable_thinking, reasoning_budget,
+                           chat_template, chat_template_kwargs, options)  # fmt: skip
 
-        template = ChatTemplate(self.runner.metadata, self.prompts.tokenizer)
-        return self.generate(template.tokens(messages, add_generation_prompt=True), **options)
+    def answer(
+        self,
+        caller: str,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any] | None,
+        tool_choice: Any,
+        parallel: bool,
+        enable_thinking: bool | None,
+        budget: int | None,
+        template: str | None,
+        variables: Mapping[str, Any] | None,
+        options: dict[str, Any],
+    ) -> Answer:
+        """The answer of `chat`."""
+        self.runner.causal(caller)
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
+            raise ValueError(f"{caller}: reasoning_budget is {budget!r}: need an integer from 0, or None")
+        given = {**(variables or {}), **({} if enable_thinking is None else {"enable_thinking": enable_thinking})}
+        question = self.conversations.question(caller, messages, tools, tool_choice, parallel, template, given)
+        names = ("max_tokens", "stop", "overflow", "logprobs")
+        defaults = dict(zip(names, (256, None, "stop", None)))
+        asked = {name: options.pop(name, default) for name, default in defaults.items()}
+        sampler = self.sampler(caller, **options)
+        if question.lark is not None:
+            if sampler.constraint is not None:
+                raise ValueError(f"{caller}: tool_choice and a language are given: need one of them")
+            sampler.constraint = limited_to(caller, self.prompts.tokenizer, "tools", question.lark)
+        if question.end and (budget is not None or (question.thinking and sampler.constraint is not None)):
+            inner = sampler.constraint
+            begin = question.begin if inner is None else []
+            sampler.constraint = Thinking(begin, question.end, question.thinking, budget, inner)
+        text = self.generation(caller, question.ids, sampler, shown=question.shown, **asked)
+        return Answer(text, question)
 
     def generate_many(
         self, prompts: Sequence[str | bytes | Sequence[int]], *, seed: int | None = None, **options: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -57,6 +57,7 @@ class Generation(Owner, Iterator[str]):
         overflow: str,
         logprobs: int | None,
         exact: bool = False,
+        shown: Collection[int] = (),
     ) -> None:
         self._writer, self.sampler, self.overflow, self.exact = writer, sampler, overflow, exact
         self.prompt_ids = list(prompt_ids)
@@ -66,7 +67,7 @@ class Generation(Owner, Iterator[str]):
         self.context = list(prompt_ids)  # what the model's cache must hold; shorter than all ids after a shift
         self._max = max_tokens
         self.top = logprobs
-        self._eog, self._decoder = writer.prompts.decoding()
+        self._eog, self._decoder = writer.prompts.decoding(shown)
         self._text = StopFilter(stop)
         self.pending: list[str] = []
         self.sequence: int | None = None  # of the cache

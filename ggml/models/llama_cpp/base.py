@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,6 @@ import numpy as np
 import ggml
 
 from ..._owners import Owner
-from ..chat.template import ChatTemplate
 from ..model import load
 from ..run.sequences import common_length
 from ..sample.chain import log_softmax
@@ -21,33 +22,22 @@ from ..sample.chain import log_softmax
 RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's name for "a new seed each time"
 KV_TYPES = {None: "f16", ggml.GGML_TYPE_F16: "f16", ggml.GGML_TYPE_F32: "f32", ggml.GGML_TYPE_Q8_0: "q8_0"}
 POOLING = {-1: None, 1: "mean", 2: "cls", 3: "last"}
-FORMATS = {"chatml": "<|im_start|>", "gemma": "<start_of_turn>"}
-# Arguments of the constructor that change nothing here: they are about GPUs, batches and messages.
-IGNORED = frozenset(
-    "n_gpu_layers split_mode main_gpu tensor_split use_mlock n_batch n_ubatch n_threads_batch offload_kqv flash_attn"
-    " op_offload swa_full no_perf numa verbose embedding spm_infill".split()
-)
 # Arguments with the only value that is supported.
-CONSTRUCTOR_DEFAULTS = {
-    "vocab_only": False, "kv_overrides": None, "rope_scaling_type": -1, "attention_type": -1, "rope_freq_base": 0.0,
-    "rope_freq_scale": 0.0, "yarn_ext_factor": -1.0, "yarn_attn_factor": 1.0, "yarn_beta_fast": 32.0,
-    "yarn_beta_slow": 1.0, "yarn_orig_ctx": 0, "lora_base": None, "lora_scale": 1.0, "chat_handler": None,
-    "draft_model": None, "tokenizer": None,
+CONSTRUCTOR_DEFAULTS: dict[str, Any] = {"vocab_only": False, "kv_overrides": None}
+# Arguments about the rotary embedding, which a file has keys for: these count. With the values that mean those.
+ROPE = {
+    "rope_freq_base": ("rope.freq_base", 10000.0), "rope_freq_scale": (None, 1.0), "yarn_ext_factor": (None, -1.0),
+    "yarn_attn_factor": (None, 1.0), "yarn_beta_fast": (None, 32.0), "yarn_beta_slow": (None, 1.0),
+    "yarn_orig_ctx": ("rope.scaling.original_context_length", 0), "rope_scaling_type": (None, -1),
 }  # fmt: skip
-# Arguments of calls with the only value that is supported.
-CALL_DEFAULTS = {"suffix": None}
 IGNORED_IN_CALLS = frozenset(("tfs_z", "penalize_nl", "idx"))  # of no effect there either
 
 
-def refuse_others(caller: str, given: Mapping[str, Any], supported: Mapping[str, Any]) -> None:
-    """Raises for arguments that are unknown, or that ask for something that is not there."""
-    for name, value in given.items():
-        if name in IGNORED or name in IGNORED_IN_CALLS:
-            continue
-        if name not in supported:
+def refuse_others(caller: str, given: Mapping[str, Any]) -> None:
+    """Raises for arguments of calls that are unknown."""
+    for name in given:
+        if name not in IGNORED_IN_CALLS:
             raise TypeError(f"{caller}: there is no argument {name!r}")
-        if value != supported[name]:
-            raise NotImplementedError(f"{caller}: {name}={value!r} is not supported: need {supported[name]!r}")
 
 
 def positional(names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -94,19 +84,24 @@ class Opened(Owner):
         pooling_type: int = -1,
         last_n_tokens_size: int = 64,
         logits_all: bool = False,
+        chat_handler: Callable[..., Any] | None = None,
+        tokenizer: Any = None,
+        draft_model: Any = None,
         **others: Any,
     ) -> None:
-        refuse_others("Llama", others, CONSTRUCTOR_DEFAULTS)
+        for name, only in CONSTRUCTOR_DEFAULTS.items():
+            if others.get(name, only) != only:
+                raise NotImplementedError(f"Llama: {name}={others[name]!r} is not supported: need {only!r}")
         kinds = {KV_TYPES.get(type_k), KV_TYPES.get(type_v)}
         if len(kinds) > 1 or None in kinds:
             raise NotImplementedError(f"Llama: type_k={type_k}, type_v={type_v}: need F16, F32 or Q8_0 for both")
         if pooling_type not in POOLING:
             raise NotImplementedError(f"Llama: pooling_type={pooling_type} is not supported: need -1, 1, 2 or 3")
-        if chat_format is not None and chat_format not in FORMATS:
-            known = ", ".join(map(repr, FORMATS))
-            raise NotImplementedError(f"Llama: chat_format={chat_format!r} is not supported: need {known} or None")
+        if draft_model is not None:
+            warnings.warn("Llama: draft_model has no effect: tokens are computed one by one", stacklevel=2)
         self.model_path = os.fspath(model_path)
-        self.chat_format = chat_format
+        self.chat_format, self.chat_handler, self.draft_model = chat_format, chat_handler, draft_model
+        self.tokenizer_ = tokenizer if tokenizer is not None else LlamaTokenizer(self)
         lora = [] if lora_path is None else [lora_path]
         options = {"threads": n_threads, "kv_type": kinds.pop(), "lora": lora, "mmap": use_mmap}
         self.model = load(model_path, n_ctx=n_ctx or None, **options)  # type: ignore[arg-type]
@@ -114,14 +109,26 @@ class Opened(Owner):
             trained = self.model.config.n_ctx_train
             self.model.close()
             self.model = load(model_path, n_ctx=trained, **options)  # type: ignore[arg-type]
+        self._warn_of_rope(others)
         values = ((key, self.model.metadata[key]) for key in self.model.metadata)
         self.metadata = {key: _printed(value) for key, value in values if not isinstance(value, list)}
         self.verbose, self.lora_path = bool(others.get("verbose", True)), lora_path
         self.last_n_tokens_size = last_n_tokens_size
         self._pooling_type, self._logits_all = pooling_type, bool(logits_all)
-        self._template: ChatTemplate | None = None
+        self._spm_infill = bool(others.get("spm_infill", False))
+        self.context_params = SimpleNamespace(n_ctx=self.model.n_ctx, n_batch=others.get("n_batch", 512), seed=seed)
+        self.model_params = SimpleNamespace(n_gpu_layers=0, use_mmap=use_mmap, vocab_only=False)
+        self.cache: Any = None
         self._logits: np.ndarray | None = None
         self.set_seed(seed)
+
+    def _warn_of_rope(self, given: Mapping[str, Any]) -> None:
+        """Warns of options of the rotary embedding that the file says otherwise."""
+        for name, (key, usual) in ROPE.items():
+            value = given.get(name)
+            own = self.model.metadata.get(f"{self.model.config.arch}.{key}", usual) if key else usual
+            if value not in (None, 0, own):
+                warnings.warn(f"Llama: {name}={value} is ignored: the file says {own}", stacklevel=4)
 
     def set_seed(self, seed: int) -> None:
         """Sets the seed of the generator that gives a seed to each later call without one of its own."""
@@ -181,6 +188,8 @@ class Tokens(Opened):
         """
         if not isinstance(text, bytes):
             raise TypeError(f"tokenize: text is a {type(text).__name__}: need bytes")
+        if not isinstance(self.tokenizer_, LlamaTokenizer):
+            return self.tokenizer_.tokenize(text, add_bos, special)
         return self.model.tokenizer.encode(text, add_bos=None if add_bos else False, special=special)
 
     def detokenize(
@@ -193,6 +202,8 @@ class Tokens(Opened):
             prev_tokens: tokens before them, or None for the beginning of a text.
             special: bool; whether special tokens are shown.
         """
+        if not isinstance(self.tokenizer_, LlamaTokenizer):
+            return self.tokenizer_.detokenize(tokens, prev_tokens, special)
         tokenizer = self.model.tokenizer
         data = b"".join(tokenizer.piece(int(token), special) for token in tokens)
         begins = prev_tokens is None and len(tokens) > 0 and tokens[0] == tokenizer.bos
@@ -216,7 +227,7 @@ class Tokens(Opened):
 class LlamaTokenizer:
     """The methods of Llama for texts and tokens; here names of special tokens in a text become these tokens."""
 
-    def __init__(self, llama: Tokens) -> None:
+    def __init__(self, llama: Any) -> None:
         self._llama = llama
 
     def tokenize(self, text: bytes, add_bos: bool = True, special: bool = True) -> list[int]:

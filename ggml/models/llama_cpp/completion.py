@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
+from ..generate.answer import Answer
 from ..generate.text import Generation, TokenProbability, probability
 from ..model import Model
 
@@ -21,46 +22,70 @@ class Completion:
         text: the generation.
         prompt: text before it.
         echo: True to begin the answer with the prompt.
-        chat: True for the shape of chats, False for that of completions.
+        chat: Answer for the shape of chats, None for that of completions.
+        legacy: whether the first call is also given as `function_call`.
+        done: is called when the text has ended.
     """
 
     def __init__(
-        self, model: Model, name: str, text: Generation, prompt: str = "", echo: bool = False, chat: bool = False
-    ) -> None:
-        self.model, self.text, self.chat = model, text, chat
+        self, model: Model, name: str, text: Generation, prompt: str = "", echo: bool = False,
+        chat: Answer | None = None, legacy: bool = False, done: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self.model, self.text, self.chat, self._legacy, self._done = model, text, chat, legacy, done
         self.prefix = prompt if echo else ""
         self._offset = 0 if echo else len(prompt)  # of the next token that gets a log-probability
-        kind = "chat.completion" if chat else "text_completion"
-        answer = f"{'chat' if chat else ''}cmpl-{uuid.uuid4()}"
+        kind = "chat.completion" if chat is not None else "text_completion"
+        answer = f"{'' if chat is None else 'chat'}cmpl-{uuid.uuid4()}"
         self.head: dict[str, Any] = {"id": answer, "object": kind, "created": int(time.time()), "model": name}
 
     def whole(self) -> dict[str, Any]:
         """The finished answer."""
         first = self._of_the_prompt() if self.prefix and self.text.top is not None else []
-        content = self.prefix + "".join(self.text)
+        content = self.prefix + "".join(self.text if self.chat is None else self.chat)
+        self._done()
         logprobs = self._logprobs([*first, *self.text.logprobs], first=bool(first))
-        part = {"message": {"role": "assistant", "content": content}} if self.chat else {"text": content}
+        part: dict[str, Any] = {"text": content}
+        if self.chat is not None:
+            part = {"message": self.chat.message}
+            if self._legacy and self.chat.tool_calls:
+                part["message"]["function_call"] = self.chat.tool_calls[0]["function"]
         asked, given = len(self.text.prompt_ids), len(self.text.ids)
         usage = {"prompt_tokens": asked, "completion_tokens": given, "total_tokens": asked + given}
-        return {**self._chunk(part, self.text.finish_reason, logprobs), "usage": usage}
+        return {**self._chunk(part, self._reason(), logprobs), "usage": usage}
+
+    def _reason(self) -> str | None:
+        """Why the answer ended."""
+        return self.text.finish_reason if self.chat is None else self.chat.finish_reason
+
+    def _parts(self) -> Iterator[dict[str, Any]]:
+        """The pieces of the answer in the shape of a stream."""
+        if self.chat is None:
+            for piece in self.text:
+                yield {"text": piece}
+            return
+        for delta in self.chat.deltas():
+            if self._legacy and "tool_calls" in delta:
+                delta["function_call"] = delta["tool_calls"][0]["function"]
+            yield {"delta": delta}
 
     def chunks(self) -> Iterator[dict[str, Any]]:
         """The parts of the answer as they come; the last one has the reason of the end and no text."""
-        if self.chat:
+        if self.chat is not None:
             self.head["object"] += ".chunk"
             yield self._chunk({"delta": {"role": "assistant"}}, None)
         if self.prefix:
             tokens = self._of_the_prompt() if self.text.top is not None else []
             yield self._chunk({"text": self.prefix}, None, self._logprobs(tokens, first=True))
         done = 0
-        for piece in self.text:
+        for part in self._parts():
             probabilities = self._logprobs(self.text.logprobs[done:])
             done = len(self.text.logprobs)
-            yield self._chunk({"delta": {"content": piece}} if self.chat else {"text": piece}, None, probabilities)
-        yield self._chunk({"delta": {}} if self.chat else {"text": ""}, self.text.finish_reason)
+            yield self._chunk(part, None, probabilities)
+        self._done()
+        yield self._chunk({"text": ""} if self.chat is None else {"delta": {}}, self._reason())
 
     def _chunk(self, part: dict[str, Any], reason: str | None, logprobs: Any = None) -> dict[str, Any]:
-        part = {"index": 0, **part} if self.chat else {**part, "index": 0}
+        part = {**part, "index": 0} if self.chat is None else {"index": 0, **part}
         return {**self.head, "choices": [{**part, "logprobs": logprobs, "finish_reason": reason}]}
 
     def _of_the_prompt(self) -> list[TokenProbability]:
@@ -80,7 +105,7 @@ class Completion:
         name = self.model.tokenizer.piece
         texts = [name(t.id).decode(errors="ignore") for t in tokens]
         tops = [{name(i).decode(errors="ignore"): value for i, value in t.top} for t in tokens]
-        if self.chat:
+        if self.chat is not None:
             content = [
                 {"token": text, "bytes": None, "logprob": t.logprob,
                  "top_logprobs": [{"token": k, "logprob": v, "bytes": None} for k, v in top.items()]}

@@ -6,13 +6,23 @@ Methods return dictionaries of the same shape. What is not there raises NotImple
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
-from ..chat.template import BUILT_IN, ChatTemplate
-from ..generate.text import Generation
-from .base import FORMATS, POOLING, positional
+from ..._extras import require
+from ..chat.conversation import Question, chosen_tools
+from ..chat.tools import checked_tools, with_instructions
+from ..generate.answer import Answer
+from ..generate.text import Generation, stop_strings
+from ..sample.constraint import limited_to
+from ..text.encoders import to_bytes
+from .base import POOLING, positional
 from .completion import Completion
-from .steps import Stepping, stopping
+from .fim import infill_ids
+from .llama_cache import BaseLlamaCache, LlamaCache, LlamaDiskCache, LlamaRAMCache
+from .llama_chat_format import ChatFormatter, get_chat_completion_handler
+from .llama_grammar import LlamaGrammar
+from .steps import LlamaState, LogitsProcessorList, Stepping, StoppingCriteriaList, stopping
 
 
 class Completing(Stepping):
@@ -29,6 +39,7 @@ class Completing(Stepping):
         self,
         prompt: str | Sequence[int],
         *,
+        suffix: str | None = None,
         max_tokens: int | None = 16,
         echo: bool = False,
         stream: bool = False,
@@ -40,6 +51,7 @@ class Completing(Stepping):
 
         Args:
             prompt: str, or a sequence of token ids.
+            suffix: str or None; the text after the one to write, for models that fill in.
             max_tokens: int or None; most tokens, None, 0 or below for as many as the context holds.
             echo: bool; whether the text begins with the prompt, and the log-probabilities with those of its tokens.
             stream: bool; whether an iterator over parts of the answer is returned.
@@ -56,72 +68,99 @@ class Completing(Stepping):
             ValueError: the prompt leaves no room in the context.
             NotImplementedError: an option is not supported.
         """
-        ids = list(prompt) if not isinstance(prompt, str) else self.model.tokenizer.encode(prompt, special=True)
-        shown = prompt if isinstance(prompt, str) else self.model.detokenize(ids)
+        shown = prompt if isinstance(prompt, str) else self.model.detokenize(prompt)
+        if suffix is not None:
+            ids = infill_ids(self.model.metadata, self.model.tokenizer, shown, suffix, self._spm_infill)
+        else:
+            ids = self.tokenize(to_bytes(prompt), special=True) if isinstance(prompt, str) else list(prompt)
         text = self._generation("create_completion", ids, max_tokens, logprobs, options)
-        answer = Completion(self.model, model or self.model_path, text, shown, echo)
+        answer = Completion(self.model, model or self.model_path, text, shown, echo, done=lambda: self._keep(text))
         return answer.chunks() if stream else answer.whole()
 
     @positional("messages functions function_call tools tool_choice temperature top_p top_k min_p typical_p stream stop"
                 " seed response_format max_tokens presence_penalty frequency_penalty repeat_penalty tfs_z"
                 " mirostat_mode mirostat_tau mirostat_eta model logits_processor grammar logit_bias logprobs"
                 " top_logprobs")  # fmt: skip
-    def create_chat_completion(
+    def create_chat_completion(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Any:
+        """Answers a conversation.
+
+        Args:
+            messages: sequence of dicts with `role` and `content`.
+            options: those of create_completion, with temperature=0.2, max_tokens=None, and logprobs a bool; all may be
+                given by position too, in llama-cpp-python's order. Further ones:
+                tools, functions: descriptions of functions; `message["tool_calls"]` has the calls of the answer.
+                tool_choice, function_call: "auto", "none", "required", or a dict that names a function.
+                parallel_tool_calls: bool; whether an answer that must call may call more than once.
+                response_format: {"type": "json_object"}, with a "schema" if wanted, or {"type": "json_schema",
+                "json_schema": {"schema": ...}}: the answer is JSON.
+                top_logprobs: int or None; number of alternatives whose log-probabilities are given for each token.
+
+        Returns:
+            dict with `choices[0]["message"]`; with `stream`, an iterator over dicts with `delta`.
+
+        Raises:
+            ValueError: the model has no chat template, the template refuses the messages, they are too long, or a
+                function is not described as it should be.
+        """
+        handler = self.chat_handler
+        if handler is None and self.chat_format is not None:
+            handler = get_chat_completion_handler(self.chat_format)
+        if handler is not None:
+            return handler(llama=self, messages=messages, **options)
+        return self._answer(None, messages, **options)
+
+    def answer_formatted(
+        self, formatter: ChatFormatter, messages: Sequence[Mapping[str, Any]], options: dict[str, Any]
+    ) -> Any:
+        """Answers a conversation whose prompt a function makes; see create_chat_completion."""
+        return self._answer(formatter, messages, **options)
+
+    def _answer(
         self,
+        formatter: ChatFormatter | None,
         messages: Sequence[Mapping[str, Any]],
         *,
         functions: Sequence[Any] | None = None,
         function_call: Any = None,
         tools: Sequence[Any] | None = None,
         tool_choice: Any = None,
+        parallel_tool_calls: bool = True,
         max_tokens: int | None = None,
         stream: bool = False,
         logprobs: bool | None = None,
         top_logprobs: int | None = None,
         model: str | None = None,
         temperature: float = 0.2,
+        stop: str | Sequence[str] | None = None,
         **options: Any,
     ) -> Any:
-        """Answers a conversation.
-
-        Args:
-            messages: sequence of dicts with `role` and `content`.
-            tools, functions: descriptions of functions for the template; calls are part of the answer's text.
-            tool_choice, function_call: for the template: "auto", "none" or None.
-            response_format: {"type": "json_object"}, with a "schema" if wanted, or {"type": "json_schema",
-                "json_schema": {"schema": ...}}: the answer is JSON.
-            max_tokens: int or None; most tokens, None, 0 or below for as many as the context holds.
-            stream: bool; whether an iterator over parts of the answer is returned.
-            logprobs: bool; whether log-probabilities are given, of top_logprobs alternatives.
-            model: str or None; name in the answer.
-            options, temperature: see create_completion. All may be given by position too, in llama-cpp-python's order.
-
-        Returns:
-            dict with `choices[0]["message"]["content"]`; with `stream`, an iterator over dicts with `delta`.
-
-        Raises:
-            ValueError: the model has no chat template, the template refuses the messages, or they are too long.
-            NotImplementedError: an option is not supported.
-        """
         caller = "create_chat_completion"
-        variables = {"tools": tools, "functions": functions, "tool_choice": tool_choice, "function_call": function_call}
-        for name in ("tool_choice", "function_call"):
-            if variables[name] not in (None, "auto", "none"):
-                raise NotImplementedError(f"{caller}: {name}={variables[name]!r} is not supported: need 'auto'")
-        if self._template is None:
-            mark = FORMATS.get(self.chat_format or "")
-            source = {"tokenizer.chat_template": BUILT_IN[mark]} if mark else self.model.metadata
-            self._template = ChatTemplate(source, self.model.tokenizer)
-        given = {name: value for name, value in variables.items() if value is not None}
-        ids = self._template.tokens(messages, add_generation_prompt=True, **given)
-        options["temperature"] = temperature
+        known = checked_tools(caller, [*(tools or ()), *({"function": function} for function in functions or ())])
+        choice = tool_choice if function_call is None else function_call
+        conversations, stops = self.model.writer.conversations, stop_strings(stop)
+        if formatter is None:
+            question = conversations.question(caller, messages, known, choice, parallel_tool_calls, reasoning=False)
+        else:
+            allowed, must = chosen_tools(caller, known, choice)
+            response = formatter(messages=with_instructions(messages, allowed) if allowed else messages)
+            stops += stop_strings(response.stop)
+            options["stopping_criteria"] = response.stopping_criteria
+            question = conversations.asked(response.prompt, allowed, must, parallel_tool_calls)
+        options |= {"temperature": temperature, "stop": stops}
         top = (top_logprobs or 0) if logprobs else None
-        text = self._generation(caller, ids, max_tokens, top, options)
-        answer = Completion(self.model, model or self.model_path, text, chat=True)
+        text = self._generation(caller, question.ids, max_tokens, top, options, question)
+        answer = Completion(self.model, model or self.model_path, text, chat=Answer(text, question),
+                            legacy=functions is not None, done=lambda: self._keep(text))  # fmt: skip
         return answer.chunks() if stream else answer.whole()
 
     def _generation(
-        self, caller: str, ids: list[int], max_tokens: int | None, logprobs: int | None, options: dict[str, Any]
+        self,
+        caller: str,
+        ids: list[int],
+        max_tokens: int | None,
+        logprobs: int | None,
+        options: dict[str, Any],
+        question: Question | None = None,
     ) -> Generation:
         """The generation of a call with llama-cpp-python's options."""
         room = self.model.n_ctx - len(ids)
@@ -133,7 +172,12 @@ class Completing(Stepping):
         options = dict(options)
         until, stop = stopping(options.pop("stopping_criteria", None)), options.pop("stop", None)
         settings = self.settings(caller, **options)
-        text = self.model.generate(ids, max_tokens=limit, stop=stop, logprobs=logprobs, **settings)
+        if question is not None and question.lark is not None:
+            settings["constraint"] = limited_to(caller, self.model.tokenizer, "tools", question.lark)
+        sampler = self.model.writer.sampler(caller, **settings)
+        self._recall(ids)
+        shown = question.shown if question is not None else ()
+        text = self.model.writer.generation(caller, ids, sampler, limit, stop, "stop", logprobs, shown=shown)
         text.until = until
         return text
 
@@ -148,13 +192,16 @@ class Llama(Completing):
         seed: int; determines the seeds of calls that are given none; 4294967295 for other ones in each process.
         use_mmap: bool; whether the file is mapped.
         lora_path: path of an adapter, or None.
-        chat_format: None for the file's template, "chatml" or "gemma".
+        chat_format: None for the file's template, or the name of a format of llama_chat_format.
+        chat_handler: function that answers conversations instead: see llama_chat_format.
+        tokenizer: what makes tokens of texts instead of the file's vocabulary, or None.
         type_k, type_v: type of the stored keys and values, equal: None, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_Q8_0.
         pooling_type: int; -1 for what the file says, 1 mean, 2 first token, 3 last token.
         last_n_tokens_size: int; number of tokens to which penalties apply.
         logits_all: bool; whether `eval` keeps the logits of all tokens in `scores`. Calls give log-probabilities in any
             case.
-        others: arguments about GPUs, batches and messages are accepted and have no effect.
+        others: arguments about GPUs, batches and messages, and unknown ones, are accepted and have no effect; a warning
+            names options of the rotary embedding that differ from the file, which counts, and draft_model.
 
     Raises:
         NotImplementedError: an argument asks for something that is not there.
@@ -170,10 +217,13 @@ class Llama(Completing):
         )
 
     def create_chat_completion_openai_v1(self, *args: Any, **options: Any) -> Any:
-        """Not supported: create_chat_completion returns the same as a dict."""
-        raise NotImplementedError(
-            "Llama.create_chat_completion_openai_v1 is not supported: create_chat_completion returns the same as a dict"
-        )
+        """The same as create_chat_completion, as objects of the package `openai`."""
+        require("create_chat_completion_openai_v1: ", ["openai"], "openai")
+        chat = import_module("openai.types.chat")
+        answer = self.create_chat_completion(*args, **options)
+        if options.get("stream"):
+            return (chat.ChatCompletionChunk(**chunk) for chunk in answer)
+        return chat.ChatCompletion(**answer)
 
     def __enter__(self) -> Llama:
         return self
@@ -210,3 +260,16 @@ class Llama(Completing):
         data = [{"object": "embedding", "embedding": row, "index": i} for i, row in enumerate(rows)]
         usage = {"prompt_tokens": total, "total_tokens": total}
         return {"object": "list", "data": data, "model": model or self.model_path, "usage": usage}
+
+
+__all__ = [  # what programs import from llama_cpp.llama
+    "BaseLlamaCache",
+    "Llama",
+    "LlamaCache",
+    "LlamaDiskCache",
+    "LlamaGrammar",
+    "LlamaRAMCache",
+    "LlamaState",
+    "LogitsProcessorList",
+    "StoppingCriteriaList",
+]

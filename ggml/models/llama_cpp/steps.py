@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..sample.chain import Filter, Sampler
-from .base import CALL_DEFAULTS, Tokens, positional, refuse_others
-from .grammar import language_of
+from .base import Tokens, positional, refuse_others
+from .llama_grammar import language_of
 
 Criterion = Callable[[Sequence[int], np.ndarray], bool]
 
@@ -22,6 +22,43 @@ class LlamaState(NamedTuple):
     n_tokens: int
     llama_state: bytes
     llama_state_size: int
+    seed: int = 0
+
+
+class LogitsProcessorList(list[Callable[[np.ndarray, np.ndarray], np.ndarray]]):
+    """Functions of the ids so far and their logits, which return logits, as one function."""
+
+    def __call__(self, input_ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        for processor in self:
+            scores = processor(input_ids, scores)
+        return scores
+
+
+class StoppingCriteriaList(list[Callable[[np.ndarray, np.ndarray], bool]]):
+    """Functions of the ids so far and their logits, of which one that is true ends a text, as one function."""
+
+    def __call__(self, input_ids: np.ndarray, logits: np.ndarray) -> bool:
+        return any(criterion(input_ids, logits) for criterion in self)
+
+
+class MinTokensLogitsProcessor:
+    """Excludes the end of a text until it has some tokens.
+
+    Args:
+        min_tokens: least number of tokens after the prompt.
+        token_eos: the token that ends a text.
+    """
+
+    def __init__(self, min_tokens: int, token_eos: int) -> None:
+        self.min_tokens, self.token_eos = min_tokens, token_eos
+        self.prompt_tokens: int | None = None
+
+    def __call__(self, input_ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        if self.prompt_tokens is None:
+            self.prompt_tokens = len(input_ids)
+        if len(input_ids) - self.prompt_tokens < self.min_tokens:
+            scores[self.token_eos] = -np.inf
+        return scores
 
 
 def stopping(criteria: Any) -> Criterion | None:
@@ -160,7 +197,7 @@ class Stepping(Tokens):
         **others: Any,
     ) -> dict[str, Any]:
         """The settings of a Sampler for llama-cpp-python's options: penalties are first, of the text alone."""
-        refuse_others(caller, others, CALL_DEFAULTS)
+        refuse_others(caller, others)
         mirostat = mirostat_mode if temperature > 0 and mirostat_mode in (1, 2) else 0
         names = [] if mirostat or temperature < 0 else ["top_k", "typ_p", "top_p", "min_p", "temperature"]
         return {
@@ -232,9 +269,32 @@ class Stepping(Tokens):
         self._logits = state.scores[-1].copy() if len(state.scores) else None
 
     def set_cache(self, cache: Any) -> None:
-        """Accepts None only: a prompt that begins like the last one is evaluated from where they differ anyway."""
-        if cache is not None:
-            raise NotImplementedError(f"set_cache: a {type(cache).__name__} is not supported: need None")
+        """Sets what keeps the states after texts, so that later prompts which begin like one continue from there.
+
+        Args:
+            cache: LlamaRAMCache, LlamaDiskCache or another object with their methods; None for none.
+        """
+        if cache is not None and not (hasattr(cache, "__getitem__") and hasattr(cache, "__setitem__")):
+            raise TypeError(f"set_cache: cache is a {type(cache).__name__}: need a LlamaRAMCache or None")
+        self.cache = cache
+
+    def _recall(self, ids: list[int]) -> None:
+        """Loads the state of the cache that has more of a prompt than what the model holds."""
+        if self.cache is None:
+            return
+        try:
+            state = self.cache[ids]
+        except KeyError:
+            return
+        known = self.longest_token_prefix(state.input_ids.tolist(), ids)
+        if known > self.longest_token_prefix(self.model.held(), ids):
+            self.load_state(state)
+
+    def _keep(self, text: Any) -> None:
+        """Keeps the state after a text in the cache."""
+        if self.cache is not None and self.model.held():
+            self._logits = None if not self._logits_all else self._logits
+            self.cache[self.model.held()] = self.save_state()
 
     def _processors(self, processors: Any) -> Filter | None:
         """One function of the ids so far and their logits for logits_processor: a function or a list of these."""

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..text.encoders import optional_module
+from .chain import Constraint
 
 SIZE = 1 << 17  # characters of a grammar or schema: more would take minutes to compile
 PROPERTIES = 1000  # optional ones of an object: the time to compile them grows with the square
@@ -197,8 +198,8 @@ class Automata:
     def _compile(self, grammar: str) -> Any:
         return self._library.LLMatcher(self._tokens, grammar, log_level=0)
 
-    def matcher(self, caller: str, grammar: str, given: Mapping[str, Any]) -> Any:
-        """An automaton at its beginning.
+    def matcher(self, caller: str, grammar: str, what: str, schema: Any = None) -> Any:
+        """An automaton at its beginning; errors say what it is for, and where in the schema they are.
 
         Raises:
             ValueError: the language cannot be compiled, or has no text.
@@ -206,9 +207,7 @@ class Automata:
         matcher = self._compiled(grammar)
         problems = [matcher.get_error()] if matcher.is_error() else matcher.get_grammar_warnings()
         if problems:
-            kind = next(kind for kind in KINDS if given.get(kind) is not None)
-            schema = schema_of(caller, given[kind]) if kind == "json_schema" else None
-            raise ValueError(f"{caller}: {kind}: {explained(problems[0], schema)}")
+            raise ValueError(f"{caller}: {what}: {explained(problems[0], schema)}")
         return matcher.deep_copy()
 
 
@@ -232,10 +231,10 @@ class Language:
         """Writes -inf to the logits of tokens that cannot come next."""
         bits = self._matcher.compute_bitmask()
         self._check()
-        allowed = np.unpackbits(np.frombuffer(bits, np.uint8), count=logits.size, bitorder="little")
-        logits[allowed == 0] = -np.inf
-        if not (logits > -np.inf).any():
+        allowed = np.unpackbits(np.frombuffer(bits, np.uint8), count=logits.size, bitorder="little").view(bool)
+        if not allowed.any():
             raise ValueError(NO_TOKEN)
+        np.copyto(logits, -np.inf, where=~allowed)
 
     def accept(self, token: int) -> None:
         """Takes note of the next token."""
@@ -252,6 +251,72 @@ class Language:
         return self._matcher.is_stopped()
 
 
+class Thinking:
+    """What holds for an answer with reasoning: a budget for it, and a language for what follows. A Constraint.
+
+    Args:
+        begin, end: tokens around reasoning; none at the beginning if it never begins within an answer.
+        inside: whether the prompt ends within reasoning.
+        budget: most tokens of reasoning, after which it is ended; None for no limit.
+        inner: Constraint of what follows reasoning, or None.
+    """
+
+    def __init__(
+        self, begin: list[int], end: list[int], inside: bool, budget: int | None, inner: Constraint | None
+    ) -> None:
+        self._begin, self._end, self._budget, self._inner = begin, end, budget, inner
+        self._inside, self._count, self._last = inside, 0, [-1] * max(len(begin), len(end))
+        self._pending: list[int] = list(end) if inside and budget == 0 else []
+
+    def mask(self, logits: np.ndarray) -> None:
+        """Writes -inf to the logits of tokens that cannot come next."""
+        if self._pending:
+            kept = logits[self._pending[0]]
+            logits[:] = -np.inf
+            logits[self._pending[0]] = kept if kept > -np.inf else 0
+        elif not self._inside and self._inner is not None:
+            self._inner.mask(logits)
+
+    def accept(self, token: int) -> None:
+        """Takes note of the next token."""
+        self._last = [*self._last[1:], token]
+        self._pending = self._pending[1:]
+        if self._inside:
+            self._count += 1
+            if self._last[-len(self._end) :] == self._end:
+                self._inside = False
+            elif self._budget is not None and self._count >= self._budget and not self._pending:
+                self._pending = list(self._end)
+        elif self._inner is not None:
+            self._inner.accept(token)
+        elif self._begin and self._last[-len(self._begin) :] == self._begin:
+            self._inside = True
+            self._pending = list(self._end) if self._budget == 0 else []
+
+    def forced(self) -> list[int]:
+        """The tokens that must come next."""
+        if self._pending or self._inside or self._inner is None:
+            return list(self._pending)
+        return self._inner.forced()
+
+    def done(self) -> bool:
+        """Whether the answer is complete and nothing can follow."""
+        return not self._inside and self._inner is not None and self._inner.done()
+
+
+def automata(tokenizer: Any) -> Automata:
+    """The automata for texts of a vocabulary."""
+    if tokenizer not in _automata:
+        _automata[tokenizer] = Automata(tokenizer)
+    return _automata[tokenizer]
+
+
+def limited_to(caller: str, tokenizer: Any, what: str, lark: str) -> Language:
+    """What limits a text to a grammar of our own in Lark's form; `what` it is for is named by errors."""
+    grammar = optional_module("llguidance").LLMatcher.grammar_from_lark(require_size(caller, what, lark))
+    return Language(automata(tokenizer).matcher(caller, grammar, what))
+
+
 def constrained(caller: str, tokenizer: Any, given: Mapping[str, Any]) -> Language | None:
     """What limits a text to the language that a call names, None if it names none; see `language`.
 
@@ -266,6 +331,6 @@ def constrained(caller: str, tokenizer: Any, given: Mapping[str, Any]) -> Langua
     grammar = language(caller, **given)
     if grammar is None:
         return None
-    if tokenizer not in _automata:
-        _automata[tokenizer] = Automata(tokenizer)
-    return Language(_automata[tokenizer].matcher(caller, grammar, given))
+    (kind,) = (kind for kind in KINDS if given.get(kind) is not None and given.get(kind) is not False)
+    schema = schema_of(caller, given[kind]) if kind == "json_schema" else None
+    return Language(automata(tokenizer).matcher(caller, grammar, kind, schema))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from .encoders import to_bytes
@@ -124,9 +124,9 @@ class Tokenizer(Vocabulary):
             data = data[1:]
         return data.decode(errors="replace")
 
-    def decoder(self) -> Decoder:
-        """Decodes tokens one after the other, as text that continues another."""
-        return Decoder(self)
+    def decoder(self, shown: Collection[int] = ()) -> Decoder:
+        """Decodes tokens one after the other, as text that continues another; control tokens of `shown` have texts."""
+        return Decoder(self, shown)
 
     def has(self, text: str) -> bool:
         """Whether the vocabulary has a token of this name."""
@@ -142,13 +142,15 @@ class Tokenizer(Vocabulary):
 class Decoder:
     """Text of tokens that come one by one: a character is returned when its last byte is there."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: Tokenizer, shown: Collection[int] = ()) -> None:
+        self._tokenizer, self._shown = tokenizer, frozenset(shown)
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._between = True  # whether no part of a character is held
 
     def push(self, token: int) -> str:
         """The text that a token completes, which can be empty."""
+        if token in self._shown:
+            return self.flush() + self._tokenizer.piece(token, True).decode(errors="replace")
         text = self._tokenizer.texts.get(token) if self._between else None
         if text is None:
             before, self._between = self._between, False
@@ -160,4 +162,5 @@ class Decoder:
 
     def flush(self) -> str:
         """The replacement character if the last character is incomplete, else nothing."""
+        self._between = True
         return self._utf8.decode(b"", final=True)

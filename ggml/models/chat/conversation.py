@@ -1,0 +1,191 @@
+"""A conversation as a prompt, and how its answer is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .reasoning import Harmony, Plain, Reader, tags_of
+from .template import ChatTemplate, prompt_tokens
+from .tools import (
+    GENERIC,
+    Format,
+    Words,
+    checked_tools,
+    format_of,
+    schemas_of,
+    strict_schemas,
+    takes_tools,
+    with_instructions,
+)
+
+CHOICES = ("auto", "none", "required")
+
+
+@dataclass
+class Question:
+    """What is asked of the model.
+
+    Attributes:
+        ids: tokens of the prompt.
+        reader: Reader of the answer.
+        shown: control tokens that the reader reads.
+        lark: grammar of an answer that must call tools, or whose calls are strict; None for any.
+        thinking: whether the prompt ends within reasoning.
+        begin, end: tokens around reasoning; empty if there is none.
+        short_ids: whether ids of calls have nine characters, as Mistral's templates want.
+    """
+
+    ids: list[int]
+    reader: Reader
+    shown: set[int]
+    lark: str | None
+    thinking: bool
+    begin: list[int]
+    end: list[int]
+    short_ids: bool
+
+
+def chosen_tools(caller: str, tools: list[dict[str, Any]], choice: Any) -> tuple[list[dict[str, Any]], bool]:
+    """The tools that may be called, and whether one must be, for OpenAI's `tool_choice`."""
+    if choice is None or choice == "auto":
+        return tools, False
+    if choice == "none":
+        return [], False
+    if choice == "required":
+        if not tools:
+            raise ValueError(f"{caller}: tool_choice is 'required', and there are no tools")
+        return tools, True
+    function = choice.get("function", choice) if isinstance(choice, Mapping) else {"name": choice}
+    name = function.get("name") if isinstance(function, Mapping) else None
+    found = [tool for tool in tools if tool["function"]["name"] == name]
+    if not found:
+        known = ", ".join(map(repr, [*CHOICES, *schemas_of(tools)]))
+        raise ValueError(f"{caller}: tool_choice is {str(choice)[:60]!r}: need one of {known}")
+    return found, True
+
+
+class Conversations:
+    """Makes prompts of conversations with a model.
+
+    Args:
+        metadata: mapping of the file's keys to values.
+        tokenizer: Tokenizer.
+    """
+
+    def __init__(self, metadata: Mapping[str, Any], tokenizer: Any) -> None:
+        self._metadata, self._tokenizer = metadata, tokenizer
+        self._templates: dict[str | None, ChatTemplate] = {}
+
+    def template(self, source: str | None = None) -> ChatTemplate:
+        """The chat template of the file, one of its further ones by name, or another one by its text."""
+        if source is not None and not isinstance(source, str):
+            raise TypeError(f"chat: chat_template is a {type(source).__name__}: need a string")
+        if source not in self._templates:
+            named = f"tokenizer.chat_template.{source}"
+            text = self._metadata.get(named) if source is not None and len(source) < 100 else None
+            keys = self._metadata if source is None else {"tokenizer.chat_template": text or source}
+            if len(self._templates) > 8:
+                self._templates.clear()
+            self._templates[source] = ChatTemplate(keys, self._tokenizer)
+        return self._templates[source]
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Any = None,
+        source: str | None = None,
+        add_generation_prompt: bool = True,
+        variables: Mapping[str, Any] | None = None,
+    ) -> str:
+        """The prompt of a conversation; tools are told in the first message where the template knows none."""
+        template = self.template(source)
+        given = dict(variables or {})
+        if tools:
+            if takes_tools(template.source_with_tools):
+                given["tools"] = tools
+            else:
+                messages = with_instructions(messages, tools)
+        return template.render(messages, add_generation_prompt, **given)
+
+    def question(
+        self,
+        caller: str,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Any = None,
+        choice: Any = None,
+        parallel: bool = True,
+        source: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+        reasoning: bool = True,
+    ) -> Question:
+        """A conversation with the tools that the answer may call; see Generating.chat.
+
+        With `reasoning` false, reasoning stays part of the content.
+        """
+        template = self.template(source)
+        known = checked_tools(caller, tools) if tools else []
+        allowed, must = chosen_tools(caller, known, choice)
+        text = self.render(messages, allowed, source, True, variables)
+        written = template.source_with_tools if allowed else template.source
+        form = format_of(written) if takes_tools(written) else GENERIC
+        harmony = format_of(template.source).name == "gpt-oss" and (reasoning or bool(allowed))
+        tags = tags_of(template.source) if reasoning and not harmony else None
+        return self.asked(text, allowed, must, parallel, form, tags, harmony)
+
+    def asked(
+        self,
+        text: str,
+        allowed: Sequence[Mapping[str, Any]] = (),
+        must: bool = False,
+        parallel: bool = True,
+        form: Format = GENERIC,
+        tags: tuple[str, str] | None = None,
+        harmony: bool = False,
+    ) -> Question:
+        """What a prompt asks for.
+
+        Args:
+            text: of the prompt.
+            allowed: the tools that may be called.
+            must: whether one has to be.
+            parallel: whether several may be.
+            form: of calls.
+            tags: around reasoning, or None.
+            harmony: whether answers are those of gpt-oss.
+        """
+        tokenizer = self._tokenizer
+        thinking = tags is not None and text.rstrip().endswith(tags[0].rstrip())
+        marks = [*(form.control if allowed else ()), *(tags or ())]
+        schemas, words = schemas_of(allowed), Words(self._control, marks)
+        limits = schemas if must else strict_schemas(allowed)
+        if not must and (form.bare or harmony or any(self._control(tag) is not None for tag in tags or ())):
+            limits = None  # what is no call cannot be told from calls by a grammar
+        return Question(
+            prompt_tokens(tokenizer, text),
+            Harmony() if harmony else Plain(form if allowed else None, tags, thinking, schemas),
+            {token for mark in marks if (token := tokenizer.find(mark)) >= 0},
+            form.grammar(limits, words, parallel, must) if limits else None,
+            thinking,
+            self._tokens(tags[0]) if tags else [],
+            self._tokens(tags[1]) if tags else [],
+            form.name.startswith("mistral"),
+        )
+
+    def _control(self, name: str) -> int | None:
+        """The id of a control token, None for texts that are none."""
+        token = self._tokenizer.find(name)
+        return token if token in self._tokenizer.control else None
+
+    def _tokens(self, text: str) -> list[int]:
+        """The tokens of a mark, as the model writes it."""
+        token = self._tokenizer.find(text.strip())
+        return [token] if token >= 0 else self._tokenizer.encode_within(text.strip())
+
+
+def call_message(identifier: str, name: str, arguments: Mapping[str, Any], index: int | None = None) -> dict[str, Any]:
+    """A call in OpenAI's form; with its index, as part of a stream."""
+    function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+    return {**({} if index is None else {"index": index}), "id": identifier, "type": "function", "function": function}
