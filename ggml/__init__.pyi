@@ -8753,7 +8753,8 @@ def ggml_opt_eval(opt_ctx: _Address, result: _Address) -> None:
         ValueError: get_opt_pars returned a number that is out of range, or result holds sums while the loss is a
             mean, or the reverse.
         RuntimeError: ggml_opt_alloc was not called, the computation failed, something was freed, or the loss is NaN
-            or infinite; the message then names a tensor with such values.
+            or infinite; the message then names a tensor with such values. The parameters keep their values, and the
+            next batch begins a new step; with several ranks all raise, in the last batch of the step.
     """
 def ggml_opt_fit(backend_sched: _Address, ctx_compute: _Address, inputs: _To[ggml_tensor], outputs: _To[ggml_tensor], dataset: _Address, loss_type: _Int, optimizer: _Int, get_opt_pars: _Address, nepoch: _Int, nbatch_logical: _Int, val_split: _Float, silent: _Bool) -> None:
     """Trains a model on a dataset: creates an optimisation context and runs all epochs.

@@ -18,6 +18,8 @@ import numpy as np
 from . import ggml
 from ._errors import renamed
 from ._extras import require
+from ._graph.opt_checkpoint import Checkpoint, _save_checkpoint
+from ._graph.opt_dataset import _order, _set_order
 from ._io.gguf_write import _write_to_file
 from ._owners import Owner
 from .utils import GGML_TYPE_TO_NUMPY_DTYPE, from_numpy, get_shape, to_numpy
@@ -459,6 +461,7 @@ class Session(_Network):
         super().__init__(threads, comm, accumulate)
         self.epochs = 0
         self.dataset: int | None = None
+        self.order: Any = None  # of the next dataset of as many datapoints: that of a file which was loaded
         self.shape: tuple[int, int, int] = (0, 0, 0)
 
     def __enter__(self) -> Self:
@@ -573,7 +576,8 @@ class Session(_Network):
             try:
                 self._started("save")
                 with renamed("Session.save"):
-                    ggml.ext.opt_save(self.opt, path, self.dataset)
+                    order = _order(self.dataset) if self.dataset is not None else self.order
+                    _save_checkpoint(self.opt, path, order)
             except Exception as raised:
                 error = raised
         failed = self.comm is not None and self.comm.share(np.array(error is not None)).item()
@@ -595,27 +599,31 @@ class Session(_Network):
             The session itself.
         Raises:
             TypeError: start was not called.
-            ValueError: the file is damaged or belongs to another model.
+            ValueError: the file is damaged or belongs to another model; nothing was changed.
             OSError: the file cannot be read.
         """
         self._started("load")
-        with renamed("Session.load", path):
-            ggml.ext.opt_load(self.opt, path)  # checks the file
-        n, done = _saved_state(path)
+        with renamed("Session.load", path), Checkpoint(self.opt, path) as saved:
+            saved.restore()
+            self.order, done = saved.order, saved.steps
         if hasattr(self.parameters, "done"):
             self.parameters.done = done
-        if n:
-            self.epochs = done // max(n // (self.batch * self.accumulate), 1)
-            self._make_dataset((ggml.ggml_opt_inputs(self.opt).contents.ne[0], self._label_width(), n))
-            ggml.ext.opt_load(self.opt, path, self.dataset)
+        ggml.ggml_opt_dataset_free(self.dataset)
+        self.dataset = None
+        n = len(self.order or ())
+        self.epochs = done // max(n // (self.batch * self.accumulate), 1) if n else 0
         return self
 
     def _make_dataset(self, shape: tuple[int, int, int]):
         """Makes the dataset of that shape (width, n_out, n) unless there is one."""
         if self.dataset is None or shape != self.shape:
             ggml.ggml_opt_dataset_free(self.dataset)
+            self.dataset = None
             width, n_out, n = self.shape = shape
             self.dataset = ggml.ggml_opt_dataset_init(self.kind, F32, width, n_out, n, 1)
+        if self.order is not None and len(self.order) == shape[2]:
+            _set_order(self.dataset, self.order)
+        self.order = None
 
 
 def _number(function, result):
@@ -623,14 +631,3 @@ def _number(function, result):
     value = ctypes.c_double()
     function(result, ctypes.byref(value), None)
     return value.value
-
-
-def _saved_state(path):
-    """Of a file of Session.save: the number of datapoints whose order it holds, 0 for none, and of steps."""
-    file = ggml.gguf_init_from_file(os.fsencode(path), ggml.gguf_init_params(no_alloc=True))
-    try:
-        key = ggml.gguf_find_key(file, "ggml.opt.order")
-        n = ggml.gguf_get_arr_n(file, key) if key >= 0 else 0
-        return n, ggml.gguf_get_val_i64(file, ggml.gguf_find_key(file, "ggml.opt.iteration")) - 1
-    finally:
-        ggml.gguf_free(file)

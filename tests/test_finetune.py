@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from ggml.models.chat.template import ChatTemplate  # noqa: E402
 from ggml.models.train.adapter import Adapter  # noqa: E402
 from ggml.models.train.data import Example, chat_example, divide, rows, whole  # noqa: E402
 from ggml.models.train.graph import Trainer  # noqa: E402
+from ggml.models.train.state import load_state  # noqa: E402
 from ggml.utils import to_numpy  # noqa: E402
 
 DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]
@@ -280,6 +282,31 @@ def test_training_on_top_of_an_adapter(open_model, tmp_path):
     assert np.isclose(wanted / 39, second.validation[-1][1], rtol=1e-5)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e25])
+def test_gradients_and_losses_that_are_not_finite_change_nothing(
+    value, open_model, trainer_of, monkeypatch, tmp_path
+):
+    model = open_model()
+    trainer = trainer_of(model, 20)
+    gradients(trainer, *rows([whole(IDS[:21])], 20))
+    adapter = trainer.adapter
+    to_numpy(next(iter(adapter.gradients.values())))[0, 0] = value
+    before = {name: a.copy() for name, a in adapter.arrays().items()}
+    if value == 1e25:  # its square exceeds f32, not the norm
+        assert adapter.step(1e-3, 0, 1) == pytest.approx(1e25)
+        assert all(np.isfinite(a).all() for a in adapter.arrays().values()) and adapter.iteration == 1
+        return
+    with pytest.raises(ValueError, match="^finetune: the norm of the gradients of step 1 is .*: the matrices were not"):
+        adapter.step(1e-3, 0, 1)
+    assert adapter.iteration == 0
+    for name, values in adapter.arrays().items():
+        assert np.array_equal(values, before[name])
+    monkeypatch.setattr(Trainer, "loss", lambda *args, **options: float(value))
+    with pytest.raises(ValueError, match="^finetune: the loss of step 1 is .*: the matrices were not changed"):
+        model.finetune(TEXT, tmp_path / "a.gguf", **QUICK)
+    assert not (tmp_path / "a.gguf").exists()
+
+
 def stop_after(n):
     return lambda report: report.step == n
 
@@ -326,6 +353,137 @@ def test_damaged_states_are_refused(open_model, tmp_path):
             model.finetune(**options, resume=True)
     with pytest.raises(ValueError, match="resume needs the state file"):
         model.finetune(TEXT, tmp_path / "a.gguf", resume=True)
+
+
+def npy(header, data=b"", version=(1, 0)):
+    """An array in NumPy's format, with a header as given."""
+    text = header.encode("latin1")
+    return b"\x93NUMPY" + bytes(version) + len(text).to_bytes(2, "little") + text + data
+
+
+def header_of(descr, shape):
+    return f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}, }}\n"
+
+
+def text_array(text):
+    return npy(header_of(f"<U{max(len(text), 1)}", "()"), (text or "\0").encode("utf-32-le"))
+
+
+def rewritten(source, target, **entries):
+    """Copies a state; entries replace those of these names (None: left out), in the file's own form or compressed."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        contents = {info.filename: old.read(info) for info in old.infolist()}
+        method = entries.pop("method", zipfile.ZIP_STORED)
+        contents |= {f"{name}.npy": value for name, value in entries.items()}
+        for name, value in contents.items():
+            if value is not None:
+                new.writestr(name, value, method)
+
+
+def hostile_states(source, target, about):
+    """Writes hostile states, one after the other, and says which each is."""
+
+    def changed(**changes):
+        return text_array(json.dumps({**about, "progress": {**about["progress"], **changes}}))
+
+    first = "value/blk.0.attn_q.weight.lora_a"
+    deep = "[" * 100_000 + "]" * 100_000
+    entries = {
+        "128 MiB of zeros": {"method": zipfile.ZIP_DEFLATED, first: npy(header_of("<f4", (1 << 25,)), bytes(1 << 27))},
+        "a shape that its bytes do not have": {first: npy(header_of("<f4", (1 << 40, 1 << 40)))},
+        "a negative shape": {first: npy(header_of("<f4", (-1, -4)), bytes(16))},
+        "elements without bytes": {first: npy(header_of("|V0", (1 << 40,)))},
+        "Python objects": {first: npy(header_of("|O", (1,)), b"cos\nsystem\n(S'true'\ntR.")},
+        "a deep header": {first: npy("-" * 20_000 + "1")},
+        "a header of brackets": {first: npy("(" * 9_000)},
+        "a header that is a call": {first: npy("__import__('os')")},
+        "a header without a shape": {first: npy("{}")},
+        "a header of another version": {first: npy(header_of("<f4", (1,)), bytes(4), (3, 0))},
+        "no array at all": {first: b"nothing"},
+        "an empty entry": {first: b""},
+        "another type": {first: npy(header_of("<f8", (2, 16)), bytes(256))},
+        "a text that is a number": {"about": npy(header_of("<i8", "()"), bytes(8))},
+        "texts instead of one": {"about": npy(header_of("<U1", "(2,)"), bytes(8))},
+        "a text without JSON": {"about": text_array("nonsense")},
+        "an empty text": {"about": text_array("")},
+        "surrogates": {"about": npy(header_of("<U1", "()"), b"\0\xd8\0\0")},
+        "not a character": {"about": npy(header_of("<U1", "()"), b"\xff\xff\xff\x7f")},
+        "a deep text": {"about": text_array(deep)},
+        "a deep progress": {"about": text_array(json.dumps(about)[:-1] + f', "progress": {deep}}}')},
+        "a list": {"about": text_array("[1, 2]")},
+        "null": {"about": text_array("null")},
+        "a number of 5000 digits": {"about": text_array('{"format": ' + "9" * 5000 + "}")},
+        "no progress": {"about": text_array(json.dumps(about | {"progress": None}))},
+        "no fingerprint": {"about": text_array(json.dumps(about | {"fingerprint": []}))},
+        "another format": {"about": text_array(json.dumps(about | {"format": [[[]]]}))},
+        "steps below 0": {"about": changed(steps=-1, losses=[])},
+        "steps that are true": {"about": changed(steps=True, losses=[1.0])},
+        "steps beyond 64 bits": {"about": changed(steps=1 << 70)},
+        "more losses than steps": {"about": changed(losses=[1.0] * 9)},
+        "nested losses": {"about": changed(losses=[[1.0], 2.0, 3.0])},
+        "losses of 400 digits": {"about": changed(losses=[10**400, 1, 1])},
+        "losses that are NaN": {"about": changed(losses=[float("nan")] * 3)},
+        "losses that are texts": {"about": changed(losses=["a", "b", "c"])},
+        "losses that are one text": {"about": changed(losses="abc")},
+        "a validation without a loss": {"about": changed(validation=[1, 2])},
+        "a deep validation": {"about": changed(validation=[[[[[[[[]]]]]]]])},
+        "tokens that are missing": {"about": changed(tokens=None)},
+        "no matrix": {first: None},
+        "one matrix more": {"value/more": npy(header_of("<f4", (1,)), bytes(4))},
+        "no text": {"about": None},
+        "a compressed file": {"method": zipfile.ZIP_DEFLATED},
+        "bzip2": {"method": zipfile.ZIP_BZIP2},
+    }  # fmt: skip
+    for name, changes in entries.items():
+        rewritten(source, target, **changes)
+        yield name
+    with zipfile.ZipFile(target, "w") as file:
+        for i in range(20_000):
+            file.writestr(f"{i}.npy", b"")
+    yield "20,000 entries"
+    good, rng = source.read_bytes(), np.random.default_rng(4)
+    for i in range(400):
+        data = bytearray(good)
+        for at in rng.integers(len(data), size=1 + i % 4):
+            data[at] = rng.integers(256)
+        if i % 3:  # what tells a reader how the file is divided lies at the end
+            data[-rng.integers(1, 3000)] ^= 1 << rng.integers(8)
+        target.write_bytes(data[: rng.integers(len(data)) if i % 20 == 0 else None])
+        yield f"bytes, {i}"
+
+
+def test_hostile_states_change_nothing(open_model, tmp_path):
+    """Each is refused with a ValueError of finetune, before a matrix or a moment is changed, in little memory."""
+    tracemalloc = pytest.importorskip("tracemalloc")
+    model, good, bad = open_model(), tmp_path / "good.npz", tmp_path / "bad.npz"
+    options = {"data": TEXT, "lora": tmp_path / "a.gguf", "state": good, **QUICK, "targets": "blk.0.attn_q"}
+    model.finetune(**options, callbacks=stop_after(3))
+    with np.load(good) as file:
+        about = json.loads(str(file["about"]))
+    adapter = Adapter(model.finetuning.shapes("blk.0.attn_q"), 2, 4.0, 0, 1)
+    for values in adapter.arrays().values():
+        values[...] = 0.25
+    tracemalloc.start()
+    refused = 0
+    for name in hostile_states(good, bad, about):
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        try:
+            load_state(bad, adapter, about["fingerprint"])
+        except ValueError as error:
+            assert str(error).startswith(f"finetune: {bad}"), name
+            assert len(str(error)) < 400, name
+            assert all((values == 0.25).all() for values in adapter.arrays().values()) and adapter.iteration == 0, name
+            refused += 1
+        else:  # bytes between the entries mean nothing
+            assert name.startswith("bytes"), name
+            for values in adapter.arrays().values():
+                values[...] = 0.25
+            adapter.iteration = 0
+        assert tracemalloc.get_traced_memory()[1] - before < 16 * bad.stat().st_size + (8 << 20), name
+    tracemalloc.stop()
+    adapter.close()
+    assert refused > 300
 
 
 def test_callbacks(open_model, tmp_path):

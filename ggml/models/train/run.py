@@ -153,7 +153,8 @@ class Run:
         self.adapter.zero_gradients()
         loss = sum(self.trainer.loss(row, total) for row in batch)
         if not math.isfinite(loss):
-            raise ValueError(f"finetune: the loss of step {self.result.steps + 1} is {loss}: try a lower rate")
+            raise ValueError(f"finetune: the loss of step {self.result.steps + 1} is {loss}: "
+                             "the matrices were not changed; try a lower rate")  # fmt: skip
         norm = self.adapter.step(rate, self.options.decay, self.options.clip)
         self.result.steps += 1
         self.result.tokens += sum(int((row.texts >= 0).sum()) for row in batch)
