@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ class Adapter:
 
     def _norm(self, dtype: type) -> float:
         """The norm of all gradients, whose squares are computed in `dtype`."""
-        gradients = (g.astype(dtype, copy=False) for g in self._gradient_arrays)
+        gradients: Iterator[np.ndarray] = (g.astype(dtype, copy=False) for g in self._gradient_arrays)
         with np.errstate(over="ignore", invalid="ignore"):
             return math.sqrt(sum(float(np.vdot(g, g)) for g in gradients))
 

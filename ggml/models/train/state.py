@@ -119,8 +119,8 @@ def _read(archive: zipfile.ZipFile, arrays: Mapping[str, np.ndarray], fingerprin
     wanted = {name: _kind(a.dtype, a.shape) for name, a in arrays.items()}
     for name in sorted((arrays.keys() | members.keys()) - {"about"}):
         if name not in members or name not in arrays:
-            found = ["missing" if name not in kind else "there" for kind in (members, arrays)]
-            raise _Other(f": {name} is {found[0]}, in this training {found[1]}")
+            here, there = ("there" if name in kind else "missing" for kind in (members, arrays))
+            raise _Other(f": {name} is {here}, in this training {there}")
     found_arrays = {}
     for name in arrays:
         found = _array(archive, members[name])
