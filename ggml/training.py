@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import ggml
-from ._errors import renamed
+from ._errors import named
 from ._extras import require
 from ._graph.opt_checkpoint import Checkpoint, _save_checkpoint
 from ._graph.opt_dataset import _order, _set_order
@@ -188,7 +188,7 @@ def save_weights(ctx: int | None, path: PathName) -> None:
     """
     file = ggml.gguf_init_empty()
     try:
-        with renamed("save_weights"):
+        with named("save_weights"):
             for tensor in _named(ctx).values():
                 ggml.gguf_add_tensor(file, tensor)
             _write_to_file(file, path, False)
@@ -214,11 +214,11 @@ def load_weights(ctx: int | None, path: PathName) -> None:
         RuntimeError: ctx was freed.
     """
     handle = ctypes.c_void_p()
-    with renamed("load_weights"):
+    with named("load_weights"):
         tensors = _named(ctx)
         places = {name: np.asarray(tensor) for name, tensor in tensors.items()}  # also checks that there is memory
     params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(handle))
-    with renamed("load_weights", path):
+    with named("load_weights", path):
         file = ggml.gguf_init_from_file(path, params)  # type: ignore[arg-type]
     try:
         sources = {name: ggml.ggml_get_tensor(handle.value, name) for name in tensors}
@@ -308,7 +308,7 @@ class _Network(Owner):
             ValueError: values has more than 4 dimensions, or is not an array of numbers.
             MemoryError: there is not enough memory.
         """
-        with renamed("Session.parameter"):
+        with named("Session.parameter"):
             tensor = from_numpy(np.ascontiguousarray(values, np.float32), self.weights)
             ggml.ggml_set_name(tensor, name)
         ggml.ggml_set_param(tensor)
@@ -329,7 +329,7 @@ class _Network(Owner):
                 importance weights.
             MemoryError: there is not enough memory.
         """
-        with renamed("Session.frozen"):
+        with named("Session.frozen"):
             values = np.ascontiguousarray(values, np.float32)
             if values.size == 0:
                 raise ValueError(f"values has the shape {values.shape}: need at least one number")
@@ -521,11 +521,12 @@ class Session(_Network):
         count = self.accumulate // self.ranks
         losses = np.empty(count, np.float32)
         for k in range(count):
-            ggml.ggml_opt_alloc(self.opt, True)
-            inputs, targets = ggml.ggml_opt_inputs(self.opt), ggml.ggml_opt_labels(self.opt)
-            batch = number * self.accumulate + self.rank * count + k
-            ggml.ggml_opt_dataset_get_batch(self.dataset, inputs, targets, batch)
-            ggml.ggml_opt_eval(self.opt, result)
+            with named("Session.epoch", callbacks=True):
+                ggml.ggml_opt_alloc(self.opt, True)
+                inputs, targets = ggml.ggml_opt_inputs(self.opt), ggml.ggml_opt_labels(self.opt)
+                batch = number * self.accumulate + self.rank * count + k
+                ggml.ggml_opt_dataset_get_batch(self.dataset, inputs, targets, batch)
+                ggml.ggml_opt_eval(self.opt, result)
             losses[k] = to_numpy(ggml.ggml_opt_loss(self.opt)).item()
         return losses if self.comm is None else self.comm.collect(losses).reshape(-1)
 
@@ -550,10 +551,11 @@ class Session(_Network):
         rows[:n] = given
         found = []
         for first in range(0, len(rows), self.batch):
-            ggml.ggml_opt_alloc(self.opt, False)
-            block = rows[first : first + self.batch]
-            ggml.ggml_backend_tensor_set(ggml.ggml_opt_inputs(self.opt), block.ctypes.data, 0, block.nbytes)
-            ggml.ggml_opt_eval(self.opt, None)
+            with named("Session.predict", callbacks=True):
+                ggml.ggml_opt_alloc(self.opt, False)
+                block = rows[first : first + self.batch]
+                ggml.ggml_backend_tensor_set(ggml.ggml_opt_inputs(self.opt), block.ctypes.data, 0, block.nbytes)
+                ggml.ggml_opt_eval(self.opt, None)
             found.append(to_numpy(ggml.ggml_opt_outputs(self.opt)).reshape(self.batch, -1).copy())
         return np.concatenate(found)[:n]
 
@@ -575,7 +577,7 @@ class Session(_Network):
         if self.rank == 0:
             try:
                 self._started("save")
-                with renamed("Session.save"):
+                with named("Session.save"):
                     order = _order(self.dataset) if self.dataset is not None else self.order
                     _save_checkpoint(self.opt, path, order)
             except Exception as raised:
@@ -603,7 +605,7 @@ class Session(_Network):
             OSError: the file cannot be read.
         """
         self._started("load")
-        with renamed("Session.load", path), Checkpoint(self.opt, path) as saved:
+        with named("Session.load", path), Checkpoint(self.opt, path) as saved:
             saved.restore()
             self.order, done = saved.order, saved.steps
         if hasattr(self.parameters, "done"):

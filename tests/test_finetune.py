@@ -1,10 +1,17 @@
 """Fine-tuning of language models: gradients, data, files, the command."""
 
+import errno
+import io
 import json
 import os
+import pickle
 import re
+import shutil
 import signal
 import subprocess
+import sys
+import tempfile
+import types
 import zipfile
 from pathlib import Path
 
@@ -19,8 +26,11 @@ import tiny_models  # noqa: E402
 from python_command import PYTHON  # noqa: E402
 from tiny_models import IDS, VOCAB  # noqa: E402
 
-from ggml.models import FinetuneStep, load, merge, read_chats  # noqa: E402
+from ggml._cli import main  # noqa: E402
+from ggml._io import files  # noqa: E402
+from ggml.models import FinetuneStep, NotSaved, load, merge, read_chats  # noqa: E402
 from ggml.models.chat.template import ChatTemplate  # noqa: E402
+from ggml.models.train import run  # noqa: E402
 from ggml.models.train.adapter import Adapter  # noqa: E402
 from ggml.models.train.data import Example, chat_example, divide, rows, whole  # noqa: E402
 from ggml.models.train.graph import Trainer  # noqa: E402
@@ -355,6 +365,99 @@ def test_damaged_states_are_refused(open_model, tmp_path):
         model.finetune(TEXT, tmp_path / "a.gguf", resume=True)
 
 
+# ---- full disks ------------------------------------------------------------------------------------------------------
+class Full:
+    """Writing that fails as on a full disk: every time, or the first `times`."""
+
+    def __init__(self, monkeypatch, times=10**9):
+        self.times, self.write = times, files._write_all
+        monkeypatch.setattr(files, "_write_all", self)
+
+    def __call__(self, file, data):
+        if self.times > 0:
+            self.times -= 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.write(file, data)
+
+
+def test_space_is_checked_before_the_training(open_model, tmp_path, monkeypatch):
+    model, free = open_model(), []
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: types.SimpleNamespace(free=free[-1]))
+    monkeypatch.setattr(Trainer, "loss", None)  # nothing may be computed
+    for options, least in (({}, 20_000), ({"state": tmp_path / "s.npz"}, 80_000)):
+        free.append(least)
+        message = r"finetune: .*a.gguf.* needs? 0.\d MiB, and the disk has 0.[01] MiB"
+        with pytest.raises(OSError, match=message) as raised:
+            model.finetune(TEXT, tmp_path / "a.gguf", **QUICK, **options)
+        assert raised.value.errno == errno.ENOSPC and raised.value.filename == str(tmp_path / "a.gguf")
+    assert os.listdir(tmp_path) == ["model.gguf"]
+
+
+def test_what_a_training_needs_is_what_its_files_have(open_model, tmp_path, monkeypatch):
+    model, needed = open_model(), []
+    monkeypatch.setattr(run, "check_space", needed.extend)
+    paths = [tmp_path / "a.gguf", tmp_path / "s.npz"]
+    model.finetune(TEXT, paths[0], state=paths[1], **QUICK)
+    for (path, size), wanted in zip(needed, paths):
+        assert path == wanted and path.stat().st_size <= size < 1.3 * path.stat().st_size + 4000
+
+
+def test_a_result_that_cannot_be_written_is_kept(open_model, tmp_path, monkeypatch):
+    model = open_model()
+    wanted = model.finetune(TEXT, tmp_path / "a.gguf", **QUICK)
+    full = Full(monkeypatch)
+    with pytest.raises(NotSaved, match=r"\] finetune: No space left on device: '.*b.gguf'") as raised:
+        model.finetune(TEXT, tmp_path / "b.gguf", **QUICK)
+    error = raised.value
+    assert error.result == wanted and error.errno == errno.ENOSPC
+    with pytest.raises(OSError, match="finetune: No space left on device"):
+        error.save(tmp_path / "c.gguf")
+    model.close()
+    full.times = 0
+    error.save(tmp_path / "c.gguf", tmp_path / "c.npz")
+    assert (tmp_path / "c.gguf").read_bytes() == (tmp_path / "a.gguf").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["a.gguf", "c.gguf", "c.npz", "model.gguf"]
+    assert isinstance(pickle.loads(pickle.dumps(error)), OSError)
+    error.close()
+    with pytest.raises(RuntimeError, match="finetune: the adapter was freed"):
+        error.save(tmp_path / "c.gguf")
+
+
+def test_a_disk_that_is_full_in_the_middle_ends_no_training(open_model, tmp_path, monkeypatch):
+    model = open_model()
+    options = QUICK | {"validate_every": 2}
+    model.finetune(TEXT, tmp_path / "a.gguf", **options)
+    Full(monkeypatch, 1)
+    with pytest.warns(UserWarning, match="^finetune: .*b.gguf cannot be written after step 2: No space left on device"):
+        model.finetune(TEXT, tmp_path / "b.gguf", **options)
+    assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
+
+
+@pytest.mark.parametrize("asked", [None, "c.gguf\n", "\nc.gguf\n", ""])
+def test_the_command_asks_for_another_file(asked, tmp_path, monkeypatch, capsys):
+    """On a terminal; elsewhere, and without an answer, the adapter lies in the folder for temporary files."""
+    path = tiny_models.write(tmp_path / "model.gguf", "llama")
+    (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog " * 40)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    Full(monkeypatch, 1 + (asked or "").startswith("\n"))
+    if asked is not None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(asked))
+        for stream in (sys.stdin, sys.stderr):
+            monkeypatch.setattr(stream, "isatty", lambda: True)
+        pytest.importorskip("tqdm")
+    options = ["--lora", "a.gguf", "--steps", "3", "--tokens", "16", "--threads", "1"]
+    assert main(["finetune", str(path), "text.txt", *options]) == 1
+    out, err = capsys.readouterr()
+    assert err.count("ggml finetune: a.gguf: No space left on device") == 1 + (asked or "").startswith("\n")
+    name = out.partition(":")[0]
+    assert (name == "c.gguf") if asked else re.fullmatch(r".*/temporary/a-\w+\.gguf", name)
+    assert err.count("another file for the adapter") == (asked or "").count("\n") + (asked == "")
+    keys = gguf.GGUFReader(name).fields
+    assert keys["general.type"].contents() == "adapter" and not (tmp_path / "a.gguf").exists()
+
+
 def npy(header, data=b"", version=(1, 0)):
     """An array in NumPy's format, with a header as given."""
     text = header.encode("latin1")
@@ -519,15 +622,15 @@ def test_bad_data_and_models(open_model, tmp_path):
     for data in (None, 5, {"messages": []}, [None], [[1.5, 2.5]], 3.5):
         with pytest.raises(TypeError, match="^finetune: "):
             model.finetune(data, tmp_path / "a.gguf")
-    for files in ({"lora": tmp_path / "no" / "a.gguf"}, {"state": tmp_path / "no" / "s.npz"}):
+    for wrong in ({"lora": tmp_path / "no" / "a.gguf"}, {"state": tmp_path / "no" / "s.npz"}):
         with pytest.raises(FileNotFoundError, match="^finetune: .*the folder .* does not exist"):
-            model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **files})
-    for files, message in (
+            model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **wrong})
+    for wrong, message in (
         ({"lora": model.runner.file.path}, "is the same file as .*gguf"),
         ({"plot": "a.xyz"}, "'xyz'"),
     ):
         with pytest.raises(ValueError, match="^finetune: .*" + message):
-            model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **files})
+            model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **wrong})
     model.close()
     with pytest.raises(RuntimeError, match="finetune: the model is closed"):
         model.finetune(TEXT, tmp_path / "a.gguf")

@@ -17,7 +17,7 @@ from .opt_dataset cimport Dataset, arg_dataset
 from .opt_params cimport OPT
 from .. import _constants, _structs
 from .._core import ggml_free
-from .._errors import renamed_os_error
+from .._errors import rename
 from .._io.gguf import (
     gguf_find_key, gguf_free, gguf_get_arr_data, gguf_get_arr_n, gguf_get_arr_type, gguf_get_kv_type, gguf_get_val_i64,
     gguf_get_val_str, gguf_get_val_u64, gguf_init_empty,
@@ -120,7 +120,7 @@ def _save_checkpoint(opt_ctx, fname, order):
         gguf_set_arr_data(file, b"ggml.opt.sums", _constants.GGUF_TYPE_UINT32, sums, len(sums))
         _write_to_file(file, fname, False)
     except OSError as error:
-        raise renamed_os_error(error, "ggml.ext.opt_save", given) from None
+        raise rename(error, "ggml.ext.opt_save", given) from None
     finally:
         if file is not None:
             gguf_free(file)
@@ -233,10 +233,9 @@ cdef class Checkpoint:
         try:
             self.file = gguf_init_from_file(fname, _structs.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx)))
         except ValueError as error:
-            problem = str(error).partition(": ")[2]
-            raise ValueError(f"ggml.ext.opt_load: {os.fsdecode(fname)!r}: {problem}") from None
+            raise rename(error, "ggml.ext.opt_load", os.fsdecode(fname)) from None
         except OSError as error:
-            raise renamed_os_error(error, "ggml.ext.opt_load", given) from None
+            raise rename(error, "ggml.ext.opt_load", given) from None
         self.ctx, self.name = ctx.value, os.fsdecode(fname)
         try:
             enter(b"ggml.ext.opt_load")         # what was called has entered another name

@@ -23,6 +23,7 @@ from .text.tokenizer import Tokenizer
 from .trace import Edit, Trace
 from .train.data import read_chats
 from .train.report import FinetuneResult, FinetuneStep
+from .train.unsaved import NotSaved
 
 ARCHITECTURES = _FAMILIES.keys()
 
@@ -39,6 +40,7 @@ __all__ = [
     "Generations",
     "Llama",
     "Model",
+    "NotSaved",
     "Routing",
     "Sampler",
     "TokenProbability",

@@ -32,7 +32,7 @@ def zip_map(node, x):
 
 
 def regex_full_match(node, x):
-    """Whether each text matches a pattern as a whole: in linear time by RE2. Python's `re` may take exponential time."""
+    """Whether each text matches a pattern as a whole, by RE2 in linear time; Python's `re` may take exponential."""
     require("", ["re2"], "google-re2")
     import re2
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._errors import without_function
+from ..._errors import named, naming
 from ..._owners import LockOwner
 from ..arch import FAMILIES
 from ..files.config import Config, read_config
@@ -57,7 +57,7 @@ def check_context(n_ctx: int, config: Config, path: str) -> None:
     if n_ctx > limit and config.rope_mode is None:
         raise ValueError(f"load: n_ctx is {n_ctx}: {path} has positions for {limit} tokens")
     if n_ctx > limit:
-        warnings.warn(f"load: n_ctx is {n_ctx}: {path} was trained with {limit} tokens", stacklevel=6)
+        warnings.warn(f"load: n_ctx is {n_ctx}: {path} was trained with {limit} tokens", stacklevel=7)
 
 
 def positive(name: str, value: Any, high: int) -> int:
@@ -150,10 +150,8 @@ class Runner(LockOwner):
         if config.logits:
             self.cache = Cache(config, self.n_ctx, self.n_seq, kv_type, min(STEP, self.n_ctx))
         # the first graph shows whether all tensors are there and fit, and which points there are
-        try:
+        with naming(self.file.path), named("load"):
             first = self.step(1, "last") if self.cache else self.step_without_cache(1, 1)
-        except ValueError as error:
-            raise ValueError(f"load: {self.file.path}: {without_function(str(error))}") from None
         self.points = first.points
 
     def __del__(self) -> None:

@@ -115,8 +115,12 @@ class Adapter:
         with np.errstate(over="ignore", invalid="ignore"):
             return math.sqrt(sum(float(np.vdot(g, g)) for g in gradients))
 
+    def nbytes(self) -> int:
+        """The bytes of the matrices."""
+        return sum(ggml.ggml_nbytes(tensor) for tensor in self.tensors.values())
+
     def close(self) -> None:
-        self._gradient_arrays, self._rates = [], np.empty(0)
+        self._gradient_arrays, self._rates, self.tensors = [], np.empty(0), {}
         if self.ctx is not None:
             ggml.ggml_free(self.ctx)
         self.ctx = None

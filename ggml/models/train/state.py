@@ -16,7 +16,9 @@ import numpy as np
 
 import ggml
 
-from ..._io.files import open_regular, write_file
+from ..._errors import named
+from ..._io.files import open_regular, save
+from ..._io.gguf_write import _write_to_file
 from .adapter import Adapter
 
 FORMAT = 1
@@ -32,6 +34,8 @@ def save_adapter(path: str | os.PathLike[str], arch: str, adapter: Adapter) -> N
     Raises:
         OSError: the file cannot be written.
     """
+    if adapter.ctx is None:
+        raise RuntimeError("finetune: the adapter was freed")
     file: Any = ggml.gguf_init_empty()
     try:
         for key, value in {"general.architecture": arch, "general.type": "adapter", "adapter.type": "lora"}.items():
@@ -39,8 +43,8 @@ def save_adapter(path: str | os.PathLike[str], arch: str, adapter: Adapter) -> N
         ggml.gguf_set_val_f32(file, "adapter.lora.alpha", adapter.alpha)
         for tensor in adapter.tensors.values():
             ggml.gguf_add_tensor(file, tensor)
-        if not ggml.gguf_write_to_file(file, os.fsencode(path), False):
-            raise OSError(f"finetune: {os.fspath(path)} cannot be written")
+        with named("finetune", os.fspath(path)):
+            _write_to_file(file, os.fsencode(path), False)
     finally:
         ggml.gguf_free(file)
 
@@ -61,7 +65,13 @@ def save_state(
     about = {"format": FORMAT, "fingerprint": dict(fingerprint), "progress": dict(progress)}
     out = io.BytesIO()
     np.savez(out, about=np.array(json.dumps(about)), **adapter.arrays())  # type: ignore[arg-type]
-    write_file(path, lambda write: write(out.getbuffer()))
+    save(os.fspath(path), out.getbuffer(), "finetune")
+
+
+def sizes(adapter: Adapter, steps: int) -> tuple[int, int]:
+    """About how many bytes the files of an adapter and of the state of so many steps have."""
+    matrices, tensors = adapter.nbytes(), len(adapter.tensors)
+    return matrices + 200 * tensors + 1000, 3 * matrices + 1000 * tensors + 100 * min(steps, 10_000) + 1000
 
 
 def load_state(path: str | os.PathLike[str], adapter: Adapter, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
