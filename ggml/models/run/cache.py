@@ -174,7 +174,7 @@ class Cache(Cells):
             parts += [self._raw(tensor, sequence, len(ids), local).tobytes() for tensor in pair]
         return b"".join(parts)
 
-    def load(self, sequence: int, state: bytes, caller: str = "load_state") -> None:
+    def load(self, sequence: int, state: bytes | memoryview, caller: str = "load_state") -> None:
         """Restores what save returned. A state of another model or cache is refused before anything is changed."""
         try:
             view = memoryview(state).cast("B")
