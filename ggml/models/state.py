@@ -118,8 +118,7 @@ class States:
         """
         with self.runner.lock:
             cache = self.runner.causal_cache("save_state")
-            kept = cache.save(self._sequence("save_state", sequence))
-            return b"".join((MAGIC, self._identity(), self._changes(), kept))
+            return self._sealed(cache.save(self._sequence("save_state", sequence)))
 
     def load_state(self, state: bytes, sequence: int = 0) -> None:
         """Restores what save_state returned: prompts that begin with these tokens continue from there.
@@ -135,21 +134,29 @@ class States:
         """
         with self.runner.lock:
             cache = self.runner.causal_cache("load_state")
-            sequence = self._sequence("load_state", sequence)
-            try:
-                view = memoryview(state).cast("B")
-            except TypeError:
-                raise TypeError(f"load_state: state is a {type(state).__name__}: need bytes") from None
-            start = len(MAGIC)
-            model, changes = (bytes(view[at : at + DIGEST]) for at in (start, start + DIGEST))
-            if bytes(view[:start]) != MAGIC:
-                raise ValueError("load_state: the first bytes are not those of a state")
-            if model != self._identity():
-                raise ValueError("load_state: the state is of another model")
-            if changes != self._changes():
-                raise ValueError("load_state: the state was saved with other adapters or edits than are in use now")
+            sequence, kept = self._sequence("load_state", sequence), self._opened(state)
             self.runner.claim(sequence, None)
-            cache.load(sequence, view[start + 2 * DIGEST :])
+            cache.load(sequence, kept)
+
+    def _sealed(self, kept: bytes) -> bytes:
+        """What a sequence holds as a state, which says what it belongs to."""
+        return b"".join((MAGIC, self._identity(), self._changes(), kept))
+
+    def _opened(self, state: bytes) -> memoryview:
+        """The reverse; raises unless the state belongs to this model with its adapters and edits."""
+        try:
+            view = memoryview(state).cast("B")
+        except TypeError:
+            raise TypeError(f"load_state: state is a {type(state).__name__}: need bytes") from None
+        start = len(MAGIC)
+        model, changes = (bytes(view[at : at + DIGEST]) for at in (start, start + DIGEST))
+        if bytes(view[:start]) != MAGIC:
+            raise ValueError("load_state: the first bytes are not those of a state")
+        if model != self._identity():
+            raise ValueError("load_state: the state is of another model")
+        if changes != self._changes():
+            raise ValueError("load_state: the state was saved with other adapters or edits than are in use now")
+        return view[start + 2 * DIGEST :]
 
     def _identity(self) -> bytes:
         """A digest of the model's file: its name, and the first bytes of some tensors."""
