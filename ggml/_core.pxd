@@ -73,6 +73,10 @@ cdef extern from "runtime/engine.h" nogil:
     float gg_f16_to_f32(uint16_t h)
     uint16_t gg_f32_to_f16(float f)
 
+cdef extern from "runtime/mapped.h" nogil:
+    ctypedef struct gg_mapped:
+        pass
+
 cdef extern from "runtime/memory.h" nogil:
     enum: GG_ARENA, GG_BUFFER, GG_STRUCT
     ctypedef struct gg_region:
@@ -81,7 +85,8 @@ cdef extern from "runtime/memory.h" nogil:
         ggml_context *ctx
         void *owner
         int64_t views
-        cbool mapped, file
+        cbool mapped
+        gg_mapped *file
         size_t slack
         gg_region *prev
     ctypedef struct gg_pins:
@@ -284,6 +289,9 @@ cdef object region_owner(gg_region *region)
 cdef int pins_hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1
 # The second part of hold(): appends the owners of the regions pins.v[first] and later.
 cdef int hold_owners(gg_pins *pins, size_t first, list kept) except -1
+# Raises RuntimeError if a file that regions were mapped from was written to or shortened since.
+cdef int check_files(gg_pins *pins) except -1
+cdef int check_file(gg_region *region) except -1
 cdef void pins_release(gg_pins *pins) noexcept
 # Raises unless a tensor's fields are valid and its data lies in live memory; role: what messages call the tensor.
 cdef int check_data(ggml_tensor *t, str role) except -1

@@ -25,6 +25,9 @@ cdef extern from "Python.h":
 cdef extern from "runtime/engine.h" nogil:
     enum: GGML_UNARY_OP_COUNT
     void gg_clear_tensor(ggml_tensor *t)
+cdef extern from "runtime/mapped.h" nogil:
+    gg_mapped *gg_mapped_new(void *base, size_t size, int fd)
+    bint gg_mapped_changed(const gg_mapped *m)
 cdef extern from "runtime/memory.h" nogil:
     gg_region *gg_region_find(int kind, const void *addr)
     bint gg_region_add(int kind, gg_region *r)
@@ -164,7 +167,10 @@ cdef str where():
     return gg_running.decode()
 
 cdef object fail(type kind, str message):
-    raise kind(f"{where()}: {message}")
+    function = where()
+    error = kind(f"{function}: {message}")
+    error.function = function       # see ggml/_errors.py
+    raise error
 
 cdef object no_memory(size_t n, size_t size):
     fail(MemoryError, f"there is no memory for {int(n) * int(size)} bytes")
@@ -1004,8 +1010,23 @@ cdef gg_region *buffer_region(size_t size) noexcept:
 cdef gg_region *file_region(int fd, size_t size) noexcept:
     cdef gg_region *region = pages_region(gg_pages_of_file(fd, size), size)
     if region != NULL:
-        region.file = True
+        region.file = gg_mapped_new(region.base, size, fd)
+        if region.file == NULL:
+            buffer_retire(region)
+            return NULL
     return region
+
+cdef int check_file(gg_region *region) except -1:
+    if region.file != NULL and gg_mapped_changed(region.file):
+        fail(RuntimeError, "a file was written to or shortened by another program while it was mapped into memory: "
+                           "open it again, or read it without mapping it (mmap=False, gguf_init_from_file)")
+    return 0
+
+cdef int check_files(gg_pins *pins) except -1:
+    cdef size_t i
+    for i in range(pins.n):
+        check_file(pins.v[i])
+    return 0
 
 cdef gg_region *pages_region(void *pages, size_t size) noexcept:
     """Registers pages as a BUFFER region; unmaps them and returns NULL if there is no memory for it."""
@@ -1043,6 +1064,7 @@ cdef int hold_owners(gg_pins *pins, size_t first, list kept) except -1:
     cdef gg_region *region
     for i in range(first, pins.n):
         region = pins.v[i]
+        check_file(region)
         if region.ctx != NULL and region.ctx.keep != NULL:
             kept.append(<object><PyObject *>region.ctx.keep)
         elif region.owner != NULL:

@@ -1,41 +1,75 @@
-"""Messages of errors: the name of the function with which they begin."""
+"""Messages of errors, which begin with the name of the public function that was called.
+
+The name is added where a call enters the library: in Cython by `fail`, in Python by the decorator `named`. What raises
+inside need not know it. An error keeps the name that its message begins with in its attribute `function`, so that a
+public function which calls another one can put its own name in the place of the other's.
+"""
 
 import contextlib
-import re
 
-_FUNCTION = re.compile(r"^(?:ggml_\w+|gguf_\w+|ggml\.ext\.\w+|ggml\.onnx\.load|load|load_lora|Tokenizer|from_numpy): ")
-
-
-def without_function(message):
-    """A message without the name of the function with which it begins."""
-    return _FUNCTION.sub("", message)
+KINDS = (TypeError, ValueError, MemoryError, RuntimeError, OSError)
 
 
-def renamed_os_error(error, function, path):
-    """The error of the operating system with another function at its beginning and, unless None, another path."""
-    if error.strerror is None:
-        return type(error)(f"{function}: {without_function(str(error))}")
-    text = f"{function}: {without_function(error.strerror)}"
-    return type(error)(error.errno, text, error.filename if path is None else path)
+def bare(error):
+    """The message of an error without the function's name; that of a system's error without its number and path."""
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    function = getattr(error, "function", None)
+    return text.removeprefix(f"{function}: ") if function else text
 
 
-@contextlib.contextmanager
-def renamed(function, path=None):
-    """Makes errors of ggml functions begin with the name of the public function that called them.
+def rename(error, function, path=None):
+    """Lets the message of an error begin with the name of a function, in place of the one that it has.
 
     Args:
-        function: name of the public function.
-        path: name of the file that the caller was given, which the errors then show, or None.
+        error: the exception, which is changed.
+        function: name of a public function.
+        path: name of a file as the caller gave it, which the message then has, or None.
+    Returns:
+        The exception; another one if messages of its class cannot be changed.
     """
-    try:
-        yield
-    except OSError as error:
-        raise renamed_os_error(error, function, path) from None
-    except (TypeError, ValueError, MemoryError, RuntimeError) as error:
-        text = without_function(str(error))
+    text = bare(error).removeprefix(f"{function}: ")
+    if isinstance(error, OSError) and error.strerror:
+        error.strerror = f"{function}: {text}"
+        error.args = (error.errno, error.strerror, *error.args[2:])
+        if path is not None:
+            error.filename = path
+    else:
         if path is not None and str(path) not in text:
             text = f"{str(path)!r}: {text}"
-        raise type(error)(f"{function}: {text}") from None
+        error = changed(error, f"{function}: {text}")
+    error.function = function
+    return error
+
+
+def changed(error, text):
+    """The exception with another message; a ValueError if messages of its class consist of other parts."""
+    if isinstance(error, UnicodeError):
+        return ValueError(text)
+    error.args = (text,)
+    return error
+
+
+class named(contextlib.ContextDecorator):
+    """Decorator or context: errors that leave it begin with the name of a public function.
+
+    Args:
+        function: the name.
+        path: name of a file that the caller gave, which errors then show, or None.
+        callbacks: True where callbacks of the caller run: only errors that have the name of a function get another one.
+    """
+
+    def __init__(self, function, path=None, callbacks=False):
+        self.function, self.path, self.callbacks = function, path, callbacks
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if isinstance(error, KINDS) and (hasattr(error, "function") or not self.callbacks):
+            new = rename(error, self.function, self.path)
+            if new is not error:
+                raise new from None
+        return False
 
 
 @contextlib.contextmanager
@@ -44,4 +78,6 @@ def naming(path):
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{path}: {without_function(str(error))}") from None
+        new = changed(error, f"{path}: {bare(error)}")
+        new.function = None
+        raise new from None

@@ -2,7 +2,8 @@
 
 from importlib import import_module
 
-DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}  # modules that pip knows by another name
+# Modules that pip knows by another name.
+DISTRIBUTIONS = {"PIL": "pillow", "re2": "google-re2", "sklearn": "scikit-learn"}
 
 
 def require(prefix, modules, install):

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import ggml
-from ._errors import renamed
+from ._errors import named
 from ._extras import require
+from ._graph.opt_checkpoint import Checkpoint, _save_checkpoint
+from ._graph.opt_dataset import _order, _set_order
 from ._io.gguf_write import _write_to_file
 from ._owners import Owner
 from .utils import GGML_TYPE_TO_NUMPY_DTYPE, from_numpy, get_shape, to_numpy
@@ -186,7 +188,7 @@ def save_weights(ctx: int | None, path: PathName) -> None:
     """
     file = ggml.gguf_init_empty()
     try:
-        with renamed("save_weights"):
+        with named("save_weights"):
             for tensor in _named(ctx).values():
                 ggml.gguf_add_tensor(file, tensor)
             _write_to_file(file, path, False)
@@ -212,11 +214,11 @@ def load_weights(ctx: int | None, path: PathName) -> None:
         RuntimeError: ctx was freed.
     """
     handle = ctypes.c_void_p()
-    with renamed("load_weights"):
+    with named("load_weights"):
         tensors = _named(ctx)
         places = {name: np.asarray(tensor) for name, tensor in tensors.items()}  # also checks that there is memory
     params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(handle))
-    with renamed("load_weights", path):
+    with named("load_weights", path):
         file = ggml.gguf_init_from_file(path, params)  # type: ignore[arg-type]
     try:
         sources = {name: ggml.ggml_get_tensor(handle.value, name) for name in tensors}
@@ -306,7 +308,7 @@ class _Network(Owner):
             ValueError: values has more than 4 dimensions, or is not an array of numbers.
             MemoryError: there is not enough memory.
         """
-        with renamed("Session.parameter"):
+        with named("Session.parameter"):
             tensor = from_numpy(np.ascontiguousarray(values, np.float32), self.weights)
             ggml.ggml_set_name(tensor, name)
         ggml.ggml_set_param(tensor)
@@ -327,7 +329,7 @@ class _Network(Owner):
                 importance weights.
             MemoryError: there is not enough memory.
         """
-        with renamed("Session.frozen"):
+        with named("Session.frozen"):
             values = np.ascontiguousarray(values, np.float32)
             if values.size == 0:
                 raise ValueError(f"values has the shape {values.shape}: need at least one number")
@@ -459,6 +461,7 @@ class Session(_Network):
         super().__init__(threads, comm, accumulate)
         self.epochs = 0
         self.dataset: int | None = None
+        self.order: Any = None  # of the next dataset of as many datapoints: that of a file which was loaded
         self.shape: tuple[int, int, int] = (0, 0, 0)
 
     def __enter__(self) -> Self:
@@ -518,11 +521,12 @@ class Session(_Network):
         count = self.accumulate // self.ranks
         losses = np.empty(count, np.float32)
         for k in range(count):
-            ggml.ggml_opt_alloc(self.opt, True)
-            inputs, targets = ggml.ggml_opt_inputs(self.opt), ggml.ggml_opt_labels(self.opt)
-            batch = number * self.accumulate + self.rank * count + k
-            ggml.ggml_opt_dataset_get_batch(self.dataset, inputs, targets, batch)
-            ggml.ggml_opt_eval(self.opt, result)
+            with named("Session.epoch", callbacks=True):
+                ggml.ggml_opt_alloc(self.opt, True)
+                inputs, targets = ggml.ggml_opt_inputs(self.opt), ggml.ggml_opt_labels(self.opt)
+                batch = number * self.accumulate + self.rank * count + k
+                ggml.ggml_opt_dataset_get_batch(self.dataset, inputs, targets, batch)
+                ggml.ggml_opt_eval(self.opt, result)
             losses[k] = to_numpy(ggml.ggml_opt_loss(self.opt)).item()
         return losses if self.comm is None else self.comm.collect(losses).reshape(-1)
 
@@ -547,10 +551,11 @@ class Session(_Network):
         rows[:n] = given
         found = []
         for first in range(0, len(rows), self.batch):
-            ggml.ggml_opt_alloc(self.opt, False)
-            block = rows[first : first + self.batch]
-            ggml.ggml_backend_tensor_set(ggml.ggml_opt_inputs(self.opt), block.ctypes.data, 0, block.nbytes)
-            ggml.ggml_opt_eval(self.opt, None)
+            with named("Session.predict", callbacks=True):
+                ggml.ggml_opt_alloc(self.opt, False)
+                block = rows[first : first + self.batch]
+                ggml.ggml_backend_tensor_set(ggml.ggml_opt_inputs(self.opt), block.ctypes.data, 0, block.nbytes)
+                ggml.ggml_opt_eval(self.opt, None)
             found.append(to_numpy(ggml.ggml_opt_outputs(self.opt)).reshape(self.batch, -1).copy())
         return np.concatenate(found)[:n]
 
@@ -572,8 +577,9 @@ class Session(_Network):
         if self.rank == 0:
             try:
                 self._started("save")
-                with renamed("Session.save"):
-                    ggml.ext.opt_save(self.opt, path, self.dataset)
+                with named("Session.save"):
+                    order = _order(self.dataset) if self.dataset is not None else self.order
+                    _save_checkpoint(self.opt, path, order)
             except Exception as raised:
                 error = raised
         failed = self.comm is not None and self.comm.share(np.array(error is not None)).item()
@@ -595,27 +601,31 @@ class Session(_Network):
             The session itself.
         Raises:
             TypeError: start was not called.
-            ValueError: the file is damaged or belongs to another model.
+            ValueError: the file is damaged or belongs to another model; nothing was changed.
             OSError: the file cannot be read.
         """
         self._started("load")
-        with renamed("Session.load", path):
-            ggml.ext.opt_load(self.opt, path)  # checks the file
-        n, done = _saved_state(path)
+        with named("Session.load", path), Checkpoint(self.opt, path) as saved:
+            saved.restore()
+            self.order, done = saved.order, saved.steps
         if hasattr(self.parameters, "done"):
             self.parameters.done = done
-        if n:
-            self.epochs = done // max(n // (self.batch * self.accumulate), 1)
-            self._make_dataset((ggml.ggml_opt_inputs(self.opt).contents.ne[0], self._label_width(), n))
-            ggml.ext.opt_load(self.opt, path, self.dataset)
+        ggml.ggml_opt_dataset_free(self.dataset)
+        self.dataset = None
+        n = len(self.order or ())
+        self.epochs = done // max(n // (self.batch * self.accumulate), 1) if n else 0
         return self
 
     def _make_dataset(self, shape: tuple[int, int, int]):
         """Makes the dataset of that shape (width, n_out, n) unless there is one."""
         if self.dataset is None or shape != self.shape:
             ggml.ggml_opt_dataset_free(self.dataset)
+            self.dataset = None
             width, n_out, n = self.shape = shape
             self.dataset = ggml.ggml_opt_dataset_init(self.kind, F32, width, n_out, n, 1)
+        if self.order is not None and len(self.order) == shape[2]:
+            _set_order(self.dataset, self.order)
+        self.order = None
 
 
 def _number(function, result):
@@ -623,14 +633,3 @@ def _number(function, result):
     value = ctypes.c_double()
     function(result, ctypes.byref(value), None)
     return value.value
-
-
-def _saved_state(path):
-    """Of a file of Session.save: the number of datapoints whose order it holds, 0 for none, and of steps."""
-    file = ggml.gguf_init_from_file(os.fsencode(path), ggml.gguf_init_params(no_alloc=True))
-    try:
-        key = ggml.gguf_find_key(file, "ggml.opt.order")
-        n = ggml.gguf_get_arr_n(file, key) if key >= 0 else 0
-        return n, ggml.gguf_get_val_i64(file, ggml.gguf_find_key(file, "ggml.opt.iteration")) - 1
-    finally:
-        ggml.gguf_free(file)

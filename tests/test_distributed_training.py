@@ -129,6 +129,24 @@ def test_checkpoints_resume_with_another_number_of_ranks(folder):
         network(session).load(f"{folder}/state.gguf")
 
 
+@pytest.mark.parametrize("batches", [1, 2])
+@pytest.mark.parametrize("row", [0, -1])
+def test_a_loss_that_is_not_finite_on_one_rank_stops_all(row, batches):
+    """No rank takes the step, and all go on together with other data."""
+    x, y = data(BATCH * SIZE * batches)
+    with Session(comm=comm, threads=1, accumulate=SIZE * batches) as session:
+        network(session)
+        session.epoch(x, y)
+        before = weights(session)
+        bad = x.copy()
+        bad[row] = np.nan
+        with pytest.raises(RuntimeError, match="'loss' .*: the parameters were not changed"):
+            session.epoch(bad, y)
+        assert_equal_weights(before, weights(session))
+        found = [session.epoch(x, y)[0] for _ in range(2)]
+        assert np.isfinite(found).all() and (comm.collect(np.array(found)) == found).all()
+
+
 def test_a_file_that_cannot_be_written_raises_on_all_ranks(folder):
     with Session(comm=comm) as session:
         network(session)

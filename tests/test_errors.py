@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import ggml
-from ggml import _absent
+from ggml import _absent, _errors
 
 FUZZER = Path(__file__).resolve().parent.parent / "fuzz" / "calls.py"
 LANGUAGE = ("gguf", "tokenizers", "jinja2")
@@ -395,3 +395,68 @@ def test_unknown_precision_and_hint(ctx):
         ggml.ggml_mul_mat_set_hint(product, hint)
     with pytest.raises(ValueError, match="^ggml_mul_mat_set_hint: hint is -1: need GGML_HINT_NONE"):
         ggml.ggml_mul_mat_set_hint(product, -1)
+
+
+# ---- names in messages -----------------------------------------------------------------------------------------------
+class OwnError(ValueError):
+    """An exception of a program, with arguments of its own."""
+
+    def __init__(self, code, detail):
+        super().__init__(code, detail)
+        self.code = code
+
+
+def test_an_error_keeps_the_name_of_the_function_that_was_called():
+    def fails():
+        ggml.ggml_type_size("f32")
+
+    with pytest.raises(TypeError, match="^ggml_type_size: ") as raised:
+        fails()
+    problem = _errors.bare(raised.value)
+    assert not problem.startswith("ggml") and str(raised.value) == f"ggml_type_size: {problem}"
+    with pytest.raises(TypeError, match=f"^outer: {re.escape(problem)}$") as raised, _errors.named("outer"):
+        with _errors.named("inner"):
+            fails()
+    assert raised.value.function == "outer"
+
+
+def test_names_are_added_once_and_replaced():
+    @_errors.named("inner")
+    def inner(error):
+        raise error
+
+    @_errors.named("outer", "a.gguf")
+    def outer(error):
+        inner(error)
+
+    def text(call, error):
+        with pytest.raises(type(error)) as raised:
+            call(error)
+        return str(raised.value)
+
+    assert text(inner, ValueError("x is 3")) == "inner: x is 3"
+    assert text(inner, ValueError("inner: x is 3")) == "inner: x is 3"
+    assert text(outer, RuntimeError("x is 3")) == "outer: 'a.gguf': x is 3"
+    assert text(outer, MemoryError("a.gguf is large")) == "outer: a.gguf is large"
+    assert text(outer, TypeError("ggml_abs: by others")) == "outer: 'a.gguf': ggml_abs: by others"
+    assert text(inner, FileNotFoundError(2, "No such file", "b")) == "[Errno 2] inner: No such file: 'b'"
+    assert text(outer, FileNotFoundError(2, "No such file", "b")) == "[Errno 2] outer: No such file: 'a.gguf'"
+    assert text(inner, KeyError("x")) == "'x'" and text(outer, KeyboardInterrupt()) == ""
+    with pytest.raises(ValueError, match="^inner: .*codec can't decode byte 0xff"):
+        inner(pytest.raises(UnicodeDecodeError, b"\xff".decode).value)
+    assert inner.__name__ == "inner" and str(inspect.signature(inner)) == "(error)"
+
+
+def test_names_of_files_take_the_place_of_names_of_functions():
+    with pytest.raises(ValueError, match="^outer: f.gguf: broken$"), _errors.named("outer"), _errors.naming("f.gguf"):
+        with _errors.named("ggml_inner"):
+            raise ValueError("broken")
+
+
+def test_errors_of_callbacks_are_left_alone():
+    with pytest.raises(OwnError) as raised, _errors.named("outer", callbacks=True):
+        raise OwnError(7, "mine")
+    assert raised.value.args == (7, "mine") and raised.value.code == 7
+    with pytest.raises(ValueError, match="^outer: need a tensor$"), _errors.named("outer", callbacks=True):
+        with _errors.named("inner"):
+            raise ValueError("need a tensor")

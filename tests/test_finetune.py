@@ -1,10 +1,18 @@
 """Fine-tuning of language models: gradients, data, files, the command."""
 
+import errno
+import io
 import json
 import os
+import pickle
 import re
+import shutil
 import signal
 import subprocess
+import sys
+import tempfile
+import types
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +26,15 @@ import tiny_models  # noqa: E402
 from python_command import PYTHON  # noqa: E402
 from tiny_models import IDS, VOCAB  # noqa: E402
 
-from ggml.models import FinetuneStep, load, merge, read_chats  # noqa: E402
+from ggml._cli import main  # noqa: E402
+from ggml._io import files  # noqa: E402
+from ggml.models import FinetuneStep, NotSaved, load, merge, read_chats  # noqa: E402
 from ggml.models.chat.template import ChatTemplate  # noqa: E402
+from ggml.models.train import run  # noqa: E402
 from ggml.models.train.adapter import Adapter  # noqa: E402
 from ggml.models.train.data import Example, chat_example, divide, rows, whole  # noqa: E402
 from ggml.models.train.graph import Trainer  # noqa: E402
+from ggml.models.train.state import load_state  # noqa: E402
 from ggml.utils import to_numpy  # noqa: E402
 
 DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]
@@ -280,6 +292,31 @@ def test_training_on_top_of_an_adapter(open_model, tmp_path):
     assert np.isclose(wanted / 39, second.validation[-1][1], rtol=1e-5)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e25])
+def test_gradients_and_losses_that_are_not_finite_change_nothing(
+    value, open_model, trainer_of, monkeypatch, tmp_path
+):
+    model = open_model()
+    trainer = trainer_of(model, 20)
+    gradients(trainer, *rows([whole(IDS[:21])], 20))
+    adapter = trainer.adapter
+    to_numpy(next(iter(adapter.gradients.values())))[0, 0] = value
+    before = {name: a.copy() for name, a in adapter.arrays().items()}
+    if value == 1e25:  # its square exceeds f32, not the norm
+        assert adapter.step(1e-3, 0, 1) == pytest.approx(1e25)
+        assert all(np.isfinite(a).all() for a in adapter.arrays().values()) and adapter.iteration == 1
+        return
+    with pytest.raises(ValueError, match="^finetune: the norm of the gradients of step 1 is .*: the matrices were not"):
+        adapter.step(1e-3, 0, 1)
+    assert adapter.iteration == 0
+    for name, values in adapter.arrays().items():
+        assert np.array_equal(values, before[name])
+    monkeypatch.setattr(Trainer, "loss", lambda *args, **options: float(value))
+    with pytest.raises(ValueError, match="^finetune: the loss of step 1 is .*: the matrices were not changed"):
+        model.finetune(TEXT, tmp_path / "a.gguf", **QUICK)
+    assert not (tmp_path / "a.gguf").exists()
+
+
 def stop_after(n):
     return lambda report: report.step == n
 
@@ -328,6 +365,230 @@ def test_damaged_states_are_refused(open_model, tmp_path):
         model.finetune(TEXT, tmp_path / "a.gguf", resume=True)
 
 
+# ---- full disks ------------------------------------------------------------------------------------------------------
+class Full:
+    """Writing that fails as on a full disk: every time, or the first `times`."""
+
+    def __init__(self, monkeypatch, times=10**9):
+        self.times, self.write = times, files._write_all
+        monkeypatch.setattr(files, "_write_all", self)
+
+    def __call__(self, file, data):
+        if self.times > 0:
+            self.times -= 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.write(file, data)
+
+
+def test_space_is_checked_before_the_training(open_model, tmp_path, monkeypatch):
+    model, free = open_model(), []
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: types.SimpleNamespace(free=free[-1]))
+    monkeypatch.setattr(Trainer, "loss", None)  # nothing may be computed
+    for options, least in (({}, 20_000), ({"state": tmp_path / "s.npz"}, 80_000)):
+        free.append(least)
+        message = r"finetune: .*a.gguf.* needs? 0.\d MiB, and the disk has 0.[01] MiB"
+        with pytest.raises(OSError, match=message) as raised:
+            model.finetune(TEXT, tmp_path / "a.gguf", **QUICK, **options)
+        assert raised.value.errno == errno.ENOSPC and raised.value.filename == str(tmp_path / "a.gguf")
+    assert os.listdir(tmp_path) == ["model.gguf"]
+
+
+def test_what_a_training_needs_is_what_its_files_have(open_model, tmp_path, monkeypatch):
+    model, needed = open_model(), []
+    monkeypatch.setattr(run, "check_space", needed.extend)
+    paths = [tmp_path / "a.gguf", tmp_path / "s.npz"]
+    model.finetune(TEXT, paths[0], state=paths[1], **QUICK)
+    for (path, size), wanted in zip(needed, paths):
+        assert path == wanted and path.stat().st_size <= size < 1.3 * path.stat().st_size + 4000
+
+
+def test_a_result_that_cannot_be_written_is_kept(open_model, tmp_path, monkeypatch):
+    model = open_model()
+    wanted = model.finetune(TEXT, tmp_path / "a.gguf", **QUICK)
+    full = Full(monkeypatch)
+    with pytest.raises(NotSaved, match=r"\] finetune: No space left on device: '.*b.gguf'") as raised:
+        model.finetune(TEXT, tmp_path / "b.gguf", **QUICK)
+    error = raised.value
+    assert error.result == wanted and error.errno == errno.ENOSPC
+    with pytest.raises(OSError, match="finetune: No space left on device"):
+        error.save(tmp_path / "c.gguf")
+    model.close()
+    full.times = 0
+    error.save(tmp_path / "c.gguf", tmp_path / "c.npz")
+    assert (tmp_path / "c.gguf").read_bytes() == (tmp_path / "a.gguf").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["a.gguf", "c.gguf", "c.npz", "model.gguf"]
+    assert isinstance(pickle.loads(pickle.dumps(error)), OSError)
+    error.close()
+    with pytest.raises(RuntimeError, match="finetune: the adapter was freed"):
+        error.save(tmp_path / "c.gguf")
+
+
+def test_a_disk_that_is_full_in_the_middle_ends_no_training(open_model, tmp_path, monkeypatch):
+    model = open_model()
+    options = QUICK | {"validate_every": 2}
+    model.finetune(TEXT, tmp_path / "a.gguf", **options)
+    Full(monkeypatch, 1)
+    with pytest.warns(UserWarning, match="^finetune: .*b.gguf cannot be written after step 2: No space left on device"):
+        model.finetune(TEXT, tmp_path / "b.gguf", **options)
+    assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
+
+
+@pytest.mark.parametrize("asked", [None, "c.gguf\n", "\nc.gguf\n", ""])
+def test_the_command_asks_for_another_file(asked, tmp_path, monkeypatch, capsys):
+    """On a terminal; elsewhere, and without an answer, the adapter lies in the folder for temporary files."""
+    path = tiny_models.write(tmp_path / "model.gguf", "llama")
+    (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog " * 40)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    Full(monkeypatch, 1 + (asked or "").startswith("\n"))
+    if asked is not None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(asked))
+        for stream in (sys.stdin, sys.stderr):
+            monkeypatch.setattr(stream, "isatty", lambda: True)
+        pytest.importorskip("tqdm")
+    options = ["--lora", "a.gguf", "--steps", "3", "--tokens", "16", "--threads", "1"]
+    assert main(["finetune", str(path), "text.txt", *options]) == 1
+    out, err = capsys.readouterr()
+    assert err.count("ggml finetune: a.gguf: No space left on device") == 1 + (asked or "").startswith("\n")
+    name = out.partition(":")[0]
+    assert (name == "c.gguf") if asked else re.fullmatch(r".*/temporary/a-\w+\.gguf", name)
+    assert err.count("another file for the adapter") == (asked or "").count("\n") + (asked == "")
+    keys = gguf.GGUFReader(name).fields
+    assert keys["general.type"].contents() == "adapter" and not (tmp_path / "a.gguf").exists()
+
+
+def npy(header, data=b"", version=(1, 0)):
+    """An array in NumPy's format, with a header as given."""
+    text = header.encode("latin1")
+    return b"\x93NUMPY" + bytes(version) + len(text).to_bytes(2, "little") + text + data
+
+
+def header_of(descr, shape):
+    return f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}, }}\n"
+
+
+def text_array(text):
+    return npy(header_of(f"<U{max(len(text), 1)}", "()"), (text or "\0").encode("utf-32-le"))
+
+
+def rewritten(source, target, **entries):
+    """Copies a state; entries replace those of these names (None: left out), in the file's own form or compressed."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        contents = {info.filename: old.read(info) for info in old.infolist()}
+        method = entries.pop("method", zipfile.ZIP_STORED)
+        contents |= {f"{name}.npy": value for name, value in entries.items()}
+        for name, value in contents.items():
+            if value is not None:
+                new.writestr(name, value, method)
+
+
+def hostile_states(source, target, about):
+    """Writes hostile states, one after the other, and says which each is."""
+
+    def changed(**changes):
+        return text_array(json.dumps({**about, "progress": {**about["progress"], **changes}}))
+
+    first = "value/blk.0.attn_q.weight.lora_a"
+    deep = "[" * 100_000 + "]" * 100_000
+    entries = {
+        "128 MiB of zeros": {"method": zipfile.ZIP_DEFLATED, first: npy(header_of("<f4", (1 << 25,)), bytes(1 << 27))},
+        "a shape that its bytes do not have": {first: npy(header_of("<f4", (1 << 40, 1 << 40)))},
+        "a negative shape": {first: npy(header_of("<f4", (-1, -4)), bytes(16))},
+        "elements without bytes": {first: npy(header_of("|V0", (1 << 40,)))},
+        "Python objects": {first: npy(header_of("|O", (1,)), b"cos\nsystem\n(S'true'\ntR.")},
+        "a deep header": {first: npy("-" * 20_000 + "1")},
+        "a header of brackets": {first: npy("(" * 9_000)},
+        "a header that is a call": {first: npy("__import__('os')")},
+        "a header without a shape": {first: npy("{}")},
+        "a header of another version": {first: npy(header_of("<f4", (1,)), bytes(4), (3, 0))},
+        "no array at all": {first: b"nothing"},
+        "an empty entry": {first: b""},
+        "another type": {first: npy(header_of("<f8", (2, 16)), bytes(256))},
+        "a text that is a number": {"about": npy(header_of("<i8", "()"), bytes(8))},
+        "texts instead of one": {"about": npy(header_of("<U1", "(2,)"), bytes(8))},
+        "a text without JSON": {"about": text_array("nonsense")},
+        "an empty text": {"about": text_array("")},
+        "surrogates": {"about": npy(header_of("<U1", "()"), b"\0\xd8\0\0")},
+        "not a character": {"about": npy(header_of("<U1", "()"), b"\xff\xff\xff\x7f")},
+        "a deep text": {"about": text_array(deep)},
+        "a deep progress": {"about": text_array(json.dumps(about)[:-1] + f', "progress": {deep}}}')},
+        "a list": {"about": text_array("[1, 2]")},
+        "null": {"about": text_array("null")},
+        "a number of 5000 digits": {"about": text_array('{"format": ' + "9" * 5000 + "}")},
+        "no progress": {"about": text_array(json.dumps(about | {"progress": None}))},
+        "no fingerprint": {"about": text_array(json.dumps(about | {"fingerprint": []}))},
+        "another format": {"about": text_array(json.dumps(about | {"format": [[[]]]}))},
+        "steps below 0": {"about": changed(steps=-1, losses=[])},
+        "steps that are true": {"about": changed(steps=True, losses=[1.0])},
+        "steps beyond 64 bits": {"about": changed(steps=1 << 70)},
+        "more losses than steps": {"about": changed(losses=[1.0] * 9)},
+        "nested losses": {"about": changed(losses=[[1.0], 2.0, 3.0])},
+        "losses of 400 digits": {"about": changed(losses=[10**400, 1, 1])},
+        "losses that are NaN": {"about": changed(losses=[float("nan")] * 3)},
+        "losses that are texts": {"about": changed(losses=["a", "b", "c"])},
+        "losses that are one text": {"about": changed(losses="abc")},
+        "a validation without a loss": {"about": changed(validation=[1, 2])},
+        "a deep validation": {"about": changed(validation=[[[[[[[[]]]]]]]])},
+        "tokens that are missing": {"about": changed(tokens=None)},
+        "no matrix": {first: None},
+        "one matrix more": {"value/more": npy(header_of("<f4", (1,)), bytes(4))},
+        "no text": {"about": None},
+        "a compressed file": {"method": zipfile.ZIP_DEFLATED},
+        "bzip2": {"method": zipfile.ZIP_BZIP2},
+    }  # fmt: skip
+    for name, changes in entries.items():
+        rewritten(source, target, **changes)
+        yield name
+    with zipfile.ZipFile(target, "w") as file:
+        for i in range(20_000):
+            file.writestr(f"{i}.npy", b"")
+    yield "20,000 entries"
+    good, rng = source.read_bytes(), np.random.default_rng(4)
+    for i in range(400):
+        data = bytearray(good)
+        for at in rng.integers(len(data), size=1 + i % 4):
+            data[at] = rng.integers(256)
+        if i % 3:  # what tells a reader how the file is divided lies at the end
+            data[-rng.integers(1, 3000)] ^= 1 << rng.integers(8)
+        target.write_bytes(data[: rng.integers(len(data)) if i % 20 == 0 else None])
+        yield f"bytes, {i}"
+
+
+def test_hostile_states_change_nothing(open_model, tmp_path):
+    """Each is refused with a ValueError of finetune, before a matrix or a moment is changed, in little memory."""
+    tracemalloc = pytest.importorskip("tracemalloc")
+    model, good, bad = open_model(), tmp_path / "good.npz", tmp_path / "bad.npz"
+    options = {"data": TEXT, "lora": tmp_path / "a.gguf", "state": good, **QUICK, "targets": "blk.0.attn_q"}
+    model.finetune(**options, callbacks=stop_after(3))
+    with np.load(good) as file:
+        about = json.loads(str(file["about"]))
+    adapter = Adapter(model.finetuning.shapes("blk.0.attn_q"), 2, 4.0, 0, 1)
+    for values in adapter.arrays().values():
+        values[...] = 0.25
+    tracemalloc.start()
+    refused = 0
+    for name in hostile_states(good, bad, about):
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        try:
+            load_state(bad, adapter, about["fingerprint"])
+        except ValueError as error:
+            assert str(error).startswith(f"finetune: {bad}"), name
+            assert len(str(error)) < 400, name
+            assert all((values == 0.25).all() for values in adapter.arrays().values()) and adapter.iteration == 0, name
+            refused += 1
+        else:  # bytes between the entries mean nothing
+            assert name.startswith("bytes"), name
+            for values in adapter.arrays().values():
+                values[...] = 0.25
+            adapter.iteration = 0
+        assert tracemalloc.get_traced_memory()[1] - before < 16 * bad.stat().st_size + (8 << 20), name
+    tracemalloc.stop()
+    adapter.close()
+    assert refused > 300
+
+
 def test_callbacks(open_model, tmp_path):
     model, reports = open_model(), []
     model.finetune(TEXT, tmp_path / "a.gguf", **QUICK, validate_every=1, callbacks=[reports.append, lambda _: None])
@@ -361,15 +622,15 @@ def test_bad_data_and_models(open_model, tmp_path):
     for data in (None, 5, {"messages": []}, [None], [[1.5, 2.5]], 3.5):
         with pytest.raises(TypeError, match="^finetune: "):
             model.finetune(data, tmp_path / "a.gguf")
-    for files in ({"lora": tmp_path / "no" / "a.gguf"}, {"state": tmp_path / "no" / "s.npz"}):
+    for wrong in ({"lora": tmp_path / "no" / "a.gguf"}, {"state": tmp_path / "no" / "s.npz"}):
         with pytest.raises(FileNotFoundError, match="^finetune: .*the folder .* does not exist"):
-            model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **files})
-    for files, message in (
+            model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **wrong})
+    for wrong, message in (
         ({"lora": model.runner.file.path}, "is the same file as .*gguf"),
         ({"plot": "a.xyz"}, "'xyz'"),
     ):
         with pytest.raises(ValueError, match="^finetune: .*" + message):
-            model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **files})
+            model.finetune(TEXT, **{"lora": tmp_path / "a.gguf", **QUICK, **wrong})
     model.close()
     with pytest.raises(RuntimeError, match="finetune: the model is closed"):
         model.finetune(TEXT, tmp_path / "a.gguf")

@@ -328,7 +328,7 @@ def test_broken_importance(raw, message, model, tmp_path, capsys):
 def test_importance_in_a_pipe(model, tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     err = command(capsys, "quantize", model, tmp_path / "out.gguf", "Q4_0", "--imatrix", tmp_path / "pipe", code=1).err
-    assert "--imatrix: a pipe or device: need a regular file" in err and not (tmp_path / "out.gguf").exists()
+    assert "/pipe: a pipe or device: need a regular file" in err and not (tmp_path / "out.gguf").exists()
 
 
 @pytest.mark.parametrize("options", [["Q9"], ["Q4_0", "--output-tensor-type", "X"], ["Q4_0", "--tensor-type", "a=b"]])

@@ -483,15 +483,72 @@ def test_a_state_continues_where_it_was_saved(kv_type, open_model):
     for bad in (b"", state[:100], state[:-1], state + b"x", b"GGKV" + bytes(100), state.replace(b"gemma3", b"gemma2")):
         with pytest.raises(ValueError, match="load_state: "):
             model.load_state(bad)
+    begin = state[: state.index(b"GGKV") + 8]
     for header in (b"[]", b"[" * 100_000, b'{"tokens": []}', b"\xff"):
         with pytest.raises(ValueError, match="^load_state: "):
-            model.load_state(state[:8] + len(header).to_bytes(4, "little") + header)
+            model.load_state(begin + len(header).to_bytes(4, "little") + header)
     for bad in (5, None, "state"):
         with pytest.raises(TypeError, match="^load_state: state is a .*: need bytes"):
             model.load_state(bad)
     assert model.held() == IDS
     with pytest.raises(ValueError, match="load_state: "):
         open_model("llama").load_state(state)
+
+
+def test_states_belong_to_a_model_with_its_adapters_and_edits(open_model, tmp_path):
+    """Keys and values that were computed with others are wrong for it."""
+    model = open_model("llama")
+    tiny_models.write_lora(tmp_path / "a.gguf", "llama")
+    other = {name: values + 1 for name, values in tiny_models.lora_weights("llama").items()}
+    tiny_models.write_lora(tmp_path / "b.gguf", "llama", other)
+
+    def saved():
+        model.feed(IDS[:9])
+        return model.save_state()
+
+    def double(values):
+        return 2 * values
+
+    def half(values):
+        return values / 2
+
+    point = model.points()[3]
+    states = {"plain": saved()}
+    adapters = {"a": [tmp_path / "a.gguf"], "b": [tmp_path / "b.gguf"], "half of a": [(tmp_path / "a.gguf", 0.5)]}
+    for name, chosen in adapters.items():
+        model.set_lora(*chosen)
+        states[name] = saved()
+    model.set_lora()
+    edits = {"double": double, "half": half}
+    for name, function in edits.items():
+        with model.edit(point, function):
+            states[name] = saved()
+
+    def accepted():
+        found = set()
+        for name, state in states.items():
+            model.reset()
+            try:
+                model.load_state(state)
+                found.add(name)
+            except ValueError as error:
+                assert str(error) == "load_state: the state was saved with other adapters or edits than are in use now"
+                assert model.held() == []
+        return found
+
+    assert accepted() == {"plain"}
+    for name, chosen in adapters.items():
+        model.set_lora(*chosen)
+        assert accepted() == {name}
+    model.set_lora()
+    for name, function in edits.items():
+        with model.edit(point, function):
+            assert accepted() == {name}
+    assert accepted() == {"plain"}
+    path = tiny_models.write(tmp_path / "other.gguf", "llama", seed=1)  # of the same sizes
+    message = "^load_state: the state is of another model$"
+    with load(path, threads=1) as another, pytest.raises(ValueError, match=message):
+        another.load_state(states["plain"])
 
 
 def test_sequences_are_checked(open_model):

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper  # noqa: E402
+from python_command import PYTHON  # noqa: E402
 from test_onnx_older import model  # noqa: E402
 
 import ggml.onnx  # noqa: E402
@@ -106,3 +108,51 @@ def test_zip_map(labels):
     assert found == [dict(zip(keys, row)) for row in (x * x).tolist()]
     with pytest.raises(RuntimeError, match=r"2 labels for an array of \[2, 3\]"):
         ggml.onnx.load(model([node], X, domains=[("ai.onnx.ml", 1)])).run(X)
+
+
+# ---- RegexFullMatch --------------------------------------------------------------------------------------------------
+def matches(pattern, *texts):
+    """A model that matches texts with a pattern."""
+    x = helper.make_tensor_value_info("x", TensorProto.STRING, [len(texts)])
+    y = helper.make_tensor_value_info("y", TensorProto.BOOL, [len(texts)])
+    graph = helper.make_graph([helper.make_node("RegexFullMatch", ["x"], ["y"], pattern=pattern)], "g", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def found(pattern, *texts):
+    return ggml.onnx.load(matches(pattern, *texts)).run(np.array(texts, object))[0].tolist()
+
+
+def test_regular_expressions_match_as_a_whole():
+    """The texts and patterns of the specification of ONNX, and what RE2 says of others."""
+    pytest.importorskip("re2")
+    assert found(r"www\.[\w.-]+\.\bcom\b", "www.google.com", "www.facebook.com", "www.bbc.co.uk") == [True, True, False]
+    mail = r"(\W|^)[\w.\-]{0,25}@(yahoo|gmail)\.com(\W|$)"
+    assert found(mail, "account@gmail.com", "account@hotmail.com", "not email", "account@yahoo.com") == [
+        True, False, False, True,
+    ]  # fmt: skip
+    assert found("é+", "éé", "e", "") == [True, False, False]
+    with pytest.raises(RuntimeError, match=r"the pattern is '\(a\+b'"):
+        found("(a+b", "ab")
+    with pytest.raises(RuntimeError, match="the pattern is"):
+        found(r"(a)\1", "aa")  # RE2 has no references to groups: they cannot be matched in linear time
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_regular_expressions_end(hidden, tmp_path):
+    """Those that take Python's `re` exponential time: in linear time, or with an error that says what to install."""
+    if not hidden:
+        pytest.importorskip("re2")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(matches("(a+)+b", "", "").SerializeToString())
+    code = f"""
+import sys, numpy as np
+if {hidden}: sys.modules["re2"] = None
+import ggml.onnx
+print(ggml.onnx.load(sys.argv[1]).run(np.array(["a" * 100_000, "a" * 100_000 + "b"], object))[0].tolist())"""
+    done = subprocess.run([*PYTHON, "-c", code, path], capture_output=True, text=True, timeout=60)
+    if hidden:
+        assert done.returncode == 1 and "RegexFullMatch" in done.stderr
+        assert done.stderr.splitlines()[-1].endswith("google-re2 is missing: pip install google-re2")
+    else:
+        assert (done.returncode, done.stdout) == (0, "[False, True]\n")

@@ -80,6 +80,92 @@ def test_loading_before_any_epoch_and_wrong_files(tmp_path):
         fresh.save(tmp_path / "x.gguf")
 
 
+def test_a_state_that_was_loaded_is_saved_again(tmp_path):
+    """The order of the datapoints, too, which waits for the next epoch."""
+    first, second = tmp_path / "first.gguf", tmp_path / "second.gguf"
+    with session() as s:
+        s.epoch(DATA, LABELS)
+        s.save(first)
+    with session() as s:
+        s.load(first).save(second)
+    assert first.read_bytes() == second.read_bytes()
+    with session() as s:  # other data than before are shuffled anew
+        assert np.isfinite(s.load(first).epoch(DATA[:16], LABELS[:16])[0])
+
+
+def test_damaged_states_change_nothing(tmp_path):
+    """One bit of each byte of a state is changed: it is refused as a whole, or the byte has no meaning."""
+    path = tmp_path / "state.gguf"
+    with session() as s:
+        s.epoch(DATA, LABELS)
+        s.save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(2)
+    damaged = [whole[:n] for n in rng.integers(len(whole), size=50)]
+    for at in range(len(whole)):
+        damaged.append(whole[:at] + bytes([whole[at] ^ (1 << rng.integers(8))]) + whole[at + 1 :])
+    with session() as s:
+        path.write_bytes(whole)
+        right = s.load(path).epoch(DATA, LABELS)[0], weight_of(s).tolist()
+    refused, s = 0, session()
+    for content in damaged:
+        path.write_bytes(content)
+        weight_of(s)[...] = 0.5
+        try:
+            s.load(path)
+        except (ValueError, MemoryError) as error:
+            assert str(error).startswith("Session.load: ")
+            assert (weight_of(s) == 0.5).all() and s.epochs == 0 and s.order is None and s.parameters.done == 0
+            refused += 1
+        else:
+            assert (s.epoch(DATA, LABELS)[0], weight_of(s).tolist()) == right
+            s.__exit__()
+            s = session()
+    s.__exit__()
+    assert refused > 0.8 * len(damaged)
+
+
+def weight_of(s):
+    return to_numpy(ggml.ggml_get_tensor(s.weights, b"weight"))
+
+
+def tensors_of(path):
+    """The tensors of a GGUF file and the number of steps of a training run, as the package gguf reads them."""
+    file = pytest.importorskip("gguf").GGUFReader(path)
+    steps = file.fields["ggml.opt.iteration"]
+    return {t.name: t.data.copy() for t in file.tensors}, int(steps.parts[steps.data[0]][0])
+
+
+@pytest.mark.parametrize("optimizer", range(2))
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
+def test_a_loss_that_is_not_finite_leaves_weights_and_moments(tmp_path, bad, accumulate, optimizer):
+    """In the first and in the last batch of a step; the training goes on with other data as if nothing had been."""
+    loss = ggml.GGML_OPT_LOSS_TYPE_MEAN_SQUARED_ERROR
+
+    def make():
+        s = training.Session(2, accumulate=accumulate)
+        w = s.parameter("w", np.full((2, WIDTH), 0.1))
+        return s.start(lambda c, x: ggml.ggml_mul_mat(c, w, x), WIDTH, BATCH, loss, training.adamw(0.05), optimizer)
+
+    size = BATCH * accumulate
+    with make() as s:
+        for row in (0, size - 1):
+            s.epoch(DATA[:size], LABELS[:size])
+            s.save(tmp_path / "before.gguf")
+            data = DATA[:size].copy()
+            data[row] = bad
+            with pytest.raises(RuntimeError, match="^Session.epoch: 'loss' .*: the parameters were not changed"):
+                s.epoch(data, LABELS[:size])
+            s.save(tmp_path / "after.gguf")
+            (before, steps), (after, steps_after) = (tensors_of(tmp_path / f"{n}.gguf") for n in ("before", "after"))
+            assert steps == steps_after and before.keys() == after.keys()
+            for name, values in before.items():
+                assert np.isfinite(values).all() and (values == after[name]).all(), name
+        assert np.isfinite(s.epoch(DATA[:size], LABELS[:size])[0])
+
+
+
 def test_errors_of_files_name_what_was_called_and_what_was_given(tmp_path, capfd):
     (tmp_path / "bad.gguf").write_bytes(b"GGUF" + bytes(50))
     with session() as s:

@@ -12,8 +12,8 @@ from libc.string cimport memmove, memset
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_LOSS, GG_BUFFER, GG_MESSAGE, allocate, arg_graph,
-    buffer_region, buffer_retire, cbool, engine, fail, gg_call, gg_nbytes, gg_region, ggml_cgraph, ggml_tensor,
-    name_text, region_add, region_leave,
+    buffer_region, buffer_retire, cbool, check_file, engine, fail, gg_call, gg_nbytes, gg_region, ggml_cgraph,
+    ggml_tensor, name_text, region_add, region_leave,
 )
 from .._enums cimport GGML_OP_NONE
 from .._handle cimport HANDLE, Handle, handle_at, opened, set_title
@@ -317,7 +317,7 @@ cdef int in_context(const ggml_tensor *t) except -1:
     cdef gg_region *r = engine.region_of_data(t.data)
     cdef size_t n = gg_nbytes(t)
     if r != NULL and n <= r.size - <size_t>(<uint8_t *>t.data - r.base):
-        return 0
+        return check_file(r)
     if r == NULL and engine.readable(t.data, n):
         return 0
     fail(RuntimeError, f"tensor '{name_text(t)}' has data in memory that was freed")

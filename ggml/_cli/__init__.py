@@ -2,13 +2,11 @@
 
 import argparse
 import contextlib
-import os
 import sys
 import warnings
 
 import ggml
 
-from .._errors import without_function
 from . import (
     bench,
     chat,
@@ -28,7 +26,7 @@ from . import (
     run,
     view,
 )  # fmt: skip
-from .output import discard_output, flush, show_any_character
+from .output import discard_output, error_text, flush, show_any_character
 from .paths import model_path
 
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
@@ -58,7 +56,9 @@ def main(arguments=None):
     options = parser().parse_args(arguments)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda text, *_: print(f"ggml {options.name}: warning: {text}", file=sys.stderr)
+            warnings.showwarning = lambda text, *_: print(
+                f"ggml {options.name}: warning: {str(text).removeprefix(options.name + ': ')}", file=sys.stderr
+            )
             find_models(options)
             code = options.run(options) or 0
         flush()
@@ -72,7 +72,7 @@ def main(arguments=None):
     except (ValueError, TypeError, OSError, MemoryError, RuntimeError, ImportError) as error:
         with contextlib.suppress(OSError):
             flush()
-        print(f"ggml {options.name}: {message(error, options.name)}", file=sys.stderr)
+        print(f"ggml {options.name}: {error_text(error, options.name)}", file=sys.stderr)
         return 1
 
 
@@ -82,10 +82,3 @@ def find_models(options):
         given = getattr(options, name)
         found = [model_path(path, suffix) for path in given] if isinstance(given, list) else model_path(given, suffix)
         setattr(options, name, found)
-
-
-def message(error, command):
-    """The text of an error, without the function's name: for one of the system, the file and the problem."""
-    system = isinstance(error, OSError) and error.strerror
-    text = without_function(str(error.strerror if system else error)).removeprefix(f"{command}: ")
-    return f"{os.fsdecode(error.filename)}: {text}" if system and isinstance(error.filename, (str, bytes)) else text

@@ -3,11 +3,13 @@
 import os
 import signal
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
 from .arguments import between, number
 from .models import add_model_and_threads, add_profile, profiled
+from .output import error_text
 from .paths import check_model_outputs, read_text
 
 LARGEST = 1 << 30
@@ -86,8 +88,41 @@ def stop_on_interrupt():
         signal.signal(signal.SIGINT, before)
 
 
+def save_elsewhere(error, lora):
+    """Writes an adapter somewhere else than to `lora`, where the end of a training failed to.
+
+    On a terminal the user is asked; without one, or without an answer, the folder for temporary files is tried.
+
+    Args:
+        error: ggml.models.NotSaved.
+        lora: path of the adapter as it was given.
+    Returns:
+        The path.
+    Raises:
+        OSError: it could not be written there either.
+    """
+    print(f"ggml finetune: {error_text(error, 'finetune')}", file=sys.stderr)
+    asked = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    while asked:
+        print("another file for the adapter (Enter: try again): ", end="", file=sys.stderr, flush=True)
+        try:
+            path = input().strip() or lora
+        except (EOFError, KeyboardInterrupt):
+            print(file=sys.stderr)
+            break
+        try:
+            error.save(path)
+            return path
+        except (OSError, ValueError) as again:
+            print(f"ggml finetune: {error_text(again, 'finetune')}", file=sys.stderr)
+    file, path = tempfile.mkstemp(".gguf", f"{Path(lora).stem}-")
+    os.close(file)
+    error.save(path)
+    return path
+
+
 def run(options):
-    from ggml.models import load
+    from ggml.models import NotSaved, load
 
     outputs = (options.lora, options.state, options.plot, options.profile)
     check_model_outputs(options, *outputs, inputs=[options.text, options.validation])
@@ -98,14 +133,19 @@ def run(options):
     settings = {name: getattr(options, name) for name in names}
     if options.targets:
         settings["targets"] = options.targets
-    with (
-        load(options.model, n_ctx=options.tokens, threads=options.threads) as model,
-        profiled(options.profile),
-        stop_on_interrupt() as stop,
-    ):
-        result = model.finetune(data, options.lora, validation=validation, validate_every=options.every, progress=True,
-                                callbacks=stop, **settings)  # fmt: skip
-    line = f"{options.lora}: {result.parameters:,} trained numbers, {result.steps} steps, {result.tokens:,} tokens"
+    lora, moved = options.lora, False
+    try:
+        with (
+            load(options.model, n_ctx=options.tokens, threads=options.threads) as model,
+            profiled(options.profile),
+            stop_on_interrupt() as stop,
+        ):
+            result = model.finetune(data, lora, validation=validation, validate_every=options.every, progress=True,
+                                    callbacks=stop, **settings)  # fmt: skip
+    except NotSaved as error:
+        result = error.result
+        lora, moved = save_elsewhere(error, lora), True
+    line = f"{lora}: {result.parameters:,} trained numbers, {result.steps} steps, {result.tokens:,} tokens"
     if len(result.validation) > 1:
         (_, first), (_, last) = result.validation[0], result.validation[-1]
         line += f", loss on unseen text {first:.4f} before, {last:.4f} after"
@@ -113,4 +153,4 @@ def run(options):
     if result.steps < options.steps:
         print(f"stopped before step {options.steps}" + ("; --resume goes on" if options.state else ""), file=sys.stderr)
         return 130
-    return 0
+    return int(moved)

@@ -6,6 +6,8 @@ import json
 import os
 import sys
 
+from .._errors import bare
+
 ESCAPED = range(0xDC80, 0xDD00)  # what stands for a byte that Python could not decode (PEP 383)
 
 
@@ -28,6 +30,13 @@ def show_any_character():
     out = sys.stdout
     if isinstance(out, io.TextIOWrapper):
         out.reconfigure(errors="ggml.shown" if out.errors == "surrogateescape" else "replace")
+
+
+def error_text(error, command):
+    """The message of an error without the function's name; for one of the system, the file and the problem."""
+    text = bare(error).removeprefix(f"{command}: ")
+    system = isinstance(error, OSError) and error.strerror
+    return f"{os.fsdecode(error.filename)}: {text}" if system and isinstance(error.filename, (str, bytes)) else text
 
 
 def flush():

@@ -12,9 +12,10 @@ from .._core cimport (
     GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
     GG_MESSAGE, allocate, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_path, arg_size,
-    arg_tensor, arg_tensors, arg_text, cbool, check_data, engine, enter, entered, fail, gg_call, gg_is_empty, gg_nbytes,
-    gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object, ggml_tensor, graph_expand,
-    graph_new, hold_owners, name_text, pins_hold, pins_release, repr_short, where, wrap_graph, wrap_handle, wrap_tensor,
+    arg_tensor, arg_tensors, arg_text, cbool, check_data, check_files, engine, enter, entered, fail, gg_call,
+    gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object,
+    ggml_tensor, graph_expand, graph_new, hold_owners, name_text, pins_hold, pins_release, repr_short, where,
+    wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
 from .._params cimport glu_params, unary_params
@@ -678,6 +679,8 @@ cdef int run_watched(ggml_cgraph *g, gg_call *call) except? -99:
             call.nodes, call.n_nodes = nodes + first, end - first
             status = compute_nodes(call, first, caller)
             if status or end == n:
+                enter(caller)
+                check_files(&pins)
                 return status
             first = end
     finally:
@@ -688,12 +691,16 @@ cdef int run_prepared(gg_prepared *prepared, gg_call *call) except? -99:
     cdef gg_pins pins
     cdef list kept = []
     cdef const char *caller = entered()
+    cdef int status
     memset(&pins, 0, sizeof(pins))
     if not engine.prepared_begin(prepared, call, &pins):
         fail(MemoryError, "no memory for the plan of the graph")
     try:
         hold_owners(&pins, 0, kept)
-        return compute_nodes(call, 0, caller)
+        status = compute_nodes(call, 0, caller)
+        enter(caller)
+        check_files(&pins)
+        return status
     finally:
         pins_release(&pins)
         engine.prepared_end(prepared)

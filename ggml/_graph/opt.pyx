@@ -94,15 +94,34 @@ cdef int eval_batch(Context o, Result result) except -1:
     check_alive(o, "a callback or another thread")
     if status:
         fail(RuntimeError, f"computing the graph failed with status {status}")
+    read(o.loss, &loss, 0, 4)
+    check_loss(o, loss)
     if o.passes != FORWARD:
         o.iter += o.passes == OPT
         o.index = (o.index + 1) % o.period
-    read(o.loss, &loss, 0, 4)
-    if not isfinite(loss):
-        fail(RuntimeError, f"{tensor_text(o.loss)} is {loss} after {o.iter - 1} steps; {cause_of_nan(o)}")
     if result is not None:
         record(o, result, loss)
     return 0
+
+cdef int check_loss(Context o, float loss) except -1:
+    """Raises if a loss is not finite. No step was taken then, and the next batch begins a new one.
+
+    All ranks raise together, in the last batch of a step.
+    """
+    cdef float total = loss
+    if o.passes == OPT:
+        read(o.guard, &total, 0, 4)
+    elif o.passes == GRAD and o.build_type == OPT and o.comm is not None and o.comm.size > 1:
+        return 0
+    if isfinite(total):
+        return 0
+    if o.build_type == OPT and o.passes != FORWARD:
+        o.index = 0
+    if isfinite(loss):
+        fail(RuntimeError, f"{tensor_text(o.loss)} of an earlier batch or another rank is {total} after {o.iter - 1} "
+                           "steps: the parameters were not changed")
+    fail(RuntimeError, f"{tensor_text(o.loss)} is {loss} after {o.iter - 1} steps: the parameters were not changed; "
+                       f"{cause_of_nan(o)}")
 
 cdef int check_alive(Context o, str who) except -1:
     """Raises if the graph was freed while it was in use."""
@@ -160,7 +179,7 @@ cdef int zero_gradients(Context o) except -1:
     cdef State s
     for s in o.states.values():
         clear(s.acc)
-    return 0
+    return clear(o.total)
 
 cdef int reset(Context o, bint optimizer) except -1:
     cdef State s
@@ -512,7 +531,8 @@ def ggml_opt_eval(opt_ctx, result):
         ValueError: get_opt_pars returned a number that is out of range, or result holds sums while the loss is a
             mean, or the reverse.
         RuntimeError: ggml_opt_alloc was not called, the computation failed, something was freed, or the loss is NaN
-            or infinite; the message then names a tensor with such values.
+            or infinite; the message then names a tensor with such values. The parameters keep their values, and the
+            next batch begins a new step; with several ranks all raise, in the last batch of the step.
     """
     enter(b"ggml_opt_eval")
     cdef Context o = arg_opt_context(opt_ctx)

@@ -17,7 +17,7 @@ from .opt_dataset cimport Dataset, arg_dataset
 from .opt_params cimport OPT
 from .. import _constants, _structs
 from .._core import ggml_free
-from .._errors import renamed_os_error
+from .._errors import rename
 from .._io.gguf import (
     gguf_find_key, gguf_free, gguf_get_arr_data, gguf_get_arr_n, gguf_get_arr_type, gguf_get_kv_type, gguf_get_val_i64,
     gguf_get_val_str, gguf_get_val_u64, gguf_init_empty,
@@ -29,9 +29,9 @@ from .._io.gguf_write import (
 from .._tensor.create import ggml_get_first_tensor, ggml_get_next_tensor
 from .opt import ggml_opt_optimizer_name
 
-cdef bytes VERSION = b"ggml.opt.version"
+cdef bytes VERSION = b"ggml.opt.version", ORDER = b"ggml.opt.order"
 cdef enum:
-    FORMAT = 1
+    FORMAT = 2
 
 cdef list content(Context o, int64_t index):
     """The tensors that a checkpoint holds: (name, address). `index` is the number of batches since the last step."""
@@ -54,8 +54,8 @@ cdef int need_states(Context o) except -1:
         fail(RuntimeError, "the context has no parameters yet: give it a graph first (ggml_opt_prepare_alloc)")
     return 0
 
-cdef uint32_t key_sum(int64_t iteration, int64_t index, uint64_t random):
-    return crc32(b"%d %d %d" % (iteration, index, random))
+cdef uint32_t key_sum(int64_t iteration, int64_t index, uint64_t random, object order):
+    return crc32(b"" if order is None else order, crc32(b"%d %d %d" % (iteration, index, random)))
 
 cdef uint32_t data_sum(ggml_tensor *t):
     return crc32(PyMemoryView_FromMemory(<char *>t.data, gg_nbytes(t), PyBUF_READ))
@@ -84,8 +84,14 @@ def ext_opt_save(opt_ctx, fname, dataset=None):
         ggml.ext.opt_load, which resumes the run exactly.
     """
     enter(b"ggml.ext.opt_save")
-    cdef Context o = arg_opt_context(opt_ctx)
+    arg_opt_context(opt_ctx)
     cdef Dataset d = arg_dataset(dataset) if dataset is not None else None
+    _save_checkpoint(opt_ctx, fname, None if d is None else d.order)
+
+def _save_checkpoint(opt_ctx, fname, order):
+    """ggml.ext.opt_save with the order of a dataset: an array of int64, or None."""
+    enter(b"ggml.ext.opt_save")
+    cdef Context o = arg_opt_context(opt_ctx)
     cdef ggml_tensor *t
     cdef ggml_tensor *copy
     given, fname = fname, arg_path(fname, b"fname")
@@ -93,7 +99,7 @@ def ext_opt_save(opt_ctx, fname, dataset=None):
     if o.index and o.summands != o.period:
         fail(RuntimeError, f"{o.index} of {o.period} batches of a step are computed, and other ranks have other "
                            "gradients: save after a step")
-    sums = array("I", [key_sum(o.iter, o.index, o.random)])       # of the keys, then of each tensor
+    sums = array("I", [key_sum(o.iter, o.index, o.random, order)])       # of the keys, then of each tensor
     ctx, file = new_context(False), None
     try:
         file = gguf_init_empty()
@@ -103,8 +109,8 @@ def ext_opt_save(opt_ctx, fname, dataset=None):
         gguf_set_val_i64(file, b"ggml.opt.iteration", o.iter)
         gguf_set_val_i64(file, b"ggml.opt.index", o.index)
         gguf_set_val_u64(file, b"ggml.opt.random", o.random)
-        if d is not None:
-            gguf_set_arr_data(file, b"ggml.opt.order", _constants.GGUF_TYPE_INT64, d.order, len(d.order))
+        if order is not None:
+            gguf_set_arr_data(file, ORDER, _constants.GGUF_TYPE_INT64, order, len(order))
         for name, address in content(o, o.index):
             t = <ggml_tensor *><size_t>address
             copy = new_named(ctx, t.type, [t.ne[i] for i in range(4)], name)
@@ -114,7 +120,7 @@ def ext_opt_save(opt_ctx, fname, dataset=None):
         gguf_set_arr_data(file, b"ggml.opt.sums", _constants.GGUF_TYPE_UINT32, sums, len(sums))
         _write_to_file(file, fname, False)
     except OSError as error:
-        raise renamed_os_error(error, "ggml.ext.opt_save", given) from None
+        raise rename(error, "ggml.ext.opt_save", given) from None
     finally:
         if file is not None:
             gguf_free(file)
@@ -130,22 +136,24 @@ cdef object value(object file, bytes key, str fname, object get, int type):
         fail(ValueError, f"{fname!r} is not a checkpoint of a training run: key {key.decode()!r} is {problem}")
     return get(file, i)
 
-cdef object array_of(object file, bytes key, str fname, int type, str code, Py_ssize_t count, str what):
-    """The numbers of an array in a checkpoint, which must have `count` items."""
+cdef object array_of(object file, bytes key, str fname, int type, str code):
+    """The numbers of an array in a checkpoint."""
     def get(file, i):
         return gguf_get_arr_type(file, i), gguf_get_arr_n(file, i), gguf_get_arr_data(file, i)
 
     kind, n, data = value(file, key, fname, get, _constants.GGUF_TYPE_ARRAY)
     enter(b"ggml.ext.opt_load")
-    if kind != type or n != count:
-        fail(ValueError, f"key {key.decode()!r} of {fname!r} has {n} {what}: need {count} of type {type}")
-    made = array(code, bytes(array(code).itemsize * count))
-    ctypes.memmove(made.buffer_info()[0], data, made.itemsize * count)
+    if kind != type:
+        fail(ValueError, f"key {key.decode()!r} of {fname!r} has items of type {kind}: need {type}")
+    made = array(code, bytes(array(code).itemsize * n))
+    ctypes.memmove(made.buffer_info()[0], data, made.itemsize * n)
     return made
 
-cdef object order_of(object file, Dataset d, str fname):
-    """The order of a dataset's shards in a checkpoint."""
-    order = array_of(file, b"ggml.opt.order", fname, _constants.GGUF_TYPE_INT64, "q", len(d.order), "shards")
+cdef object order_of(object file, str fname):
+    """The order of a dataset's shards in a checkpoint; None if it has none."""
+    if gguf_find_key(file, ORDER) < 0:
+        return None
+    order = array_of(file, ORDER, fname, _constants.GGUF_TYPE_INT64, "q")
     if sorted(order) != list(range(len(order))):
         fail(ValueError, f"key 'ggml.opt.order' of {fname!r} is not a permutation of {len(order)} shards")
     return order
@@ -199,26 +207,90 @@ cdef int check_tensors(list wanted, dict found, object sums, str fname) except -
                              "its checksum differs from that in key 'ggml.opt.sums'")
     return 0
 
-cdef int load(Context o, Dataset d, object file, object ctx, str fname) except -1:
-    """Restores a checkpoint after everything in it was found to fit."""
-    cdef ggml_tensor *t
-    cdef ggml_tensor *s
-    cdef dict found = tensors_of(ctx)
-    iteration, index, random = checked_keys(o, file, fname)
-    order = order_of(file, d, fname) if d is not None else None
-    wanted = content(o, index)
-    sums = array_of(file, b"ggml.opt.sums", fname, _constants.GGUF_TYPE_UINT32, "I", len(wanted) + 1, "checksums")
-    if sums[0] != key_sum(iteration, index, random):
-        fail(ValueError, f"keys 'ggml.opt.iteration', 'ggml.opt.index' or 'ggml.opt.random' of {fname!r} are damaged: "
-                         "see 'ggml.opt.sums'")
-    check_tensors(wanted, found, sums, fname)
-    for name, address in wanted:
-        t, s = <ggml_tensor *><size_t>address, arg_tensor(found[name], b"tensor")
-        write(t, s.data, 0, gg_nbytes(t))
-    o.iter, o.index, o.random = iteration, index, random
-    if order is not None:
-        d.order = order
-    return 0
+cdef class Checkpoint:
+    """An open checkpoint, all of which fits a context. Nothing is changed before `restore`.
+
+    Attributes:
+        order: order of the shards of a dataset (array of int64), or None.
+        steps: steps that were done.
+    """
+    cdef Context o
+    cdef object file, ctx
+    cdef str name
+    cdef dict found
+    cdef list wanted
+    cdef int64_t iteration
+    cdef int index
+    cdef uint64_t random
+    cdef readonly object order
+
+    def __init__(self, opt_ctx, fname):
+        enter(b"ggml.ext.opt_load")
+        self.o = arg_opt_context(opt_ctx)
+        given, fname = fname, arg_path(fname, b"fname")
+        need_states(self.o)
+        ctx = ctypes.c_void_p()
+        try:
+            self.file = gguf_init_from_file(fname, _structs.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx)))
+        except ValueError as error:
+            raise rename(error, "ggml.ext.opt_load", os.fsdecode(fname)) from None
+        except OSError as error:
+            raise rename(error, "ggml.ext.opt_load", given) from None
+        self.ctx, self.name = ctx.value, os.fsdecode(fname)
+        try:
+            enter(b"ggml.ext.opt_load")         # what was called has entered another name
+            self.check()
+        except BaseException:
+            self.close()
+            raise
+
+    cdef int check(self) except -1:
+        """Raises unless everything in the file fits the context."""
+        self.found = tensors_of(self.ctx)
+        self.iteration, self.index, self.random = checked_keys(self.o, self.file, self.name)
+        self.order = order_of(self.file, self.name)
+        self.wanted = content(self.o, self.index)
+        sums = array_of(self.file, b"ggml.opt.sums", self.name, _constants.GGUF_TYPE_UINT32, "I")
+        if len(sums) != len(self.wanted) + 1:
+            fail(ValueError, f"key 'ggml.opt.sums' of {self.name!r} has {len(sums)} checksums: "
+                             f"need {len(self.wanted) + 1}")
+        if sums[0] != key_sum(self.iteration, self.index, self.random, self.order):
+            fail(ValueError, "keys 'ggml.opt.iteration', 'ggml.opt.index', 'ggml.opt.random' or 'ggml.opt.order' of "
+                             f"{self.name!r} are damaged: see 'ggml.opt.sums'")
+        return check_tensors(self.wanted, self.found, sums, self.name)
+
+    @property
+    def steps(self):
+        return self.iteration - 1
+
+    def restore(self, dataset=None):
+        """Changes the context, and the order of a dataset, to what the checkpoint holds."""
+        cdef Dataset d = arg_dataset(dataset) if dataset is not None else None
+        cdef ggml_tensor *t
+        cdef ggml_tensor *s
+        if d is not None and self.order is None:
+            fail(ValueError, f"{self.name!r} has no order of a dataset: key 'ggml.opt.order' is missing")
+        if d is not None and len(self.order) != len(d.order):
+            fail(ValueError, f"key 'ggml.opt.order' of {self.name!r} has {len(self.order)} shards: "
+                             f"the dataset has {len(d.order)}")
+        for name, address in self.wanted:
+            t, s = <ggml_tensor *><size_t>address, arg_tensor(self.found[name], b"tensor")
+            write(t, s.data, 0, gg_nbytes(t))
+        self.o.iter, self.o.index, self.o.random = self.iteration, self.index, self.random
+        if d is not None:
+            d.order = self.order
+
+    def close(self):
+        file, self.file = self.file, None
+        if file is not None:
+            gguf_free(file)
+            ggml_free(self.ctx)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
 def ext_opt_load(opt_ctx, fname, dataset=None):
     """Restores a checkpoint of ggml.ext.opt_save, so that training continues exactly where it was saved.
@@ -241,21 +313,12 @@ def ext_opt_load(opt_ctx, fname, dataset=None):
         RuntimeError: opt_ctx or dataset was freed, or the context has no parameters yet.
     """
     enter(b"ggml.ext.opt_load")
-    cdef Context o = arg_opt_context(opt_ctx)
-    cdef Dataset d = arg_dataset(dataset) if dataset is not None else None
-    given, fname = fname, arg_path(fname, b"fname")
-    need_states(o)
-    ctx = ctypes.c_void_p()
+    arg_opt_context(opt_ctx)
+    if dataset is not None:
+        arg_dataset(dataset)
+    checkpoint = Checkpoint(opt_ctx, fname)
     try:
-        file = gguf_init_from_file(fname, _structs.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(ctx)))
-    except ValueError as error:
-        problem = str(error).partition(": ")[2]
-        raise ValueError(f"ggml.ext.opt_load: {os.fsdecode(fname)!r}: {problem}") from None
-    except OSError as error:
-        raise renamed_os_error(error, "ggml.ext.opt_load", given) from None
-    enter(b"ggml.ext.opt_load")  # what was called has entered another name
-    try:
-        load(o, d, file, ctx.value, os.fsdecode(fname))
+        enter(b"ggml.ext.opt_load")
+        checkpoint.restore(dataset)
     finally:
-        gguf_free(file)
-        ggml_free(ctx.value)
+        checkpoint.close()

@@ -36,6 +36,8 @@ cdef class Context(Handle):
     cdef ggml_tensor *ncorrect
     cdef ggml_tensor *seed                   # the gradient of the loss with respect to itself: 1
     cdef ggml_tensor *rates
+    cdef ggml_tensor *total                  # the losses of a step's batches added up; NULL where a step has one batch
+    cdef ggml_tensor *guard                  # the loss of all batches and ranks of a step, which must be finite for it
     cdef int drop_graph(self) except -1
     cdef int release(self) except -1
 

@@ -19,7 +19,7 @@ from .opt_params cimport ADAMW, CROSS_ENTROPY, FORWARD, GRAD, OPT, SQUARED_ERROR
 from .. import _structs
 from .._backend.buffer import ggml_backend_buffer_clear, ggml_backend_buffer_free
 from .._core import ggml_free, ggml_init
-from .._ops.elementwise import ggml_scale, ggml_sqr, ggml_sub
+from .._ops.elementwise import ggml_add_inplace, ggml_scale, ggml_sqr, ggml_sub
 from .._ops.optimizer import ggml_opt_step_adamw, ggml_opt_step_sgd
 from .._ops.reduce import ggml_argmax, ggml_count_equal, ggml_sum
 from .._ops.softmax import ggml_cross_entropy_loss
@@ -66,7 +66,7 @@ cdef class Context(Handle):
             if self.sched in live:
                 ggml_backend_sched_reset(self.sched)     # raises while it computes
             del allocated[self.sched]
-        self.labels = self.loss = self.pred = self.ncorrect = NULL
+        self.labels = self.loss = self.pred = self.ncorrect = self.guard = NULL
         self.g, self.graph, self.ready, self.starts = NULL, None, False, []
         if self.nodes is not None:
             nodes, self.nodes = self.nodes, None
@@ -189,7 +189,9 @@ cdef int build_graph(Context o, object graph) except -1:
     write(o.seed, &one, 0, 4)
     if o.build_type != FORWARD:
         ggml_build_backward_expand(o.nodes, o.graph, accumulators(o))
-        o.n_grad = o.g.n_nodes
+    if o.build_type == OPT:
+        add_guard(o)
+    o.n_grad = o.g.n_nodes
     if o.build_type == OPT:
         add_steps(o, {} if o.comm is None else add_reductions(o))
     return 0
@@ -217,6 +219,8 @@ cdef int build_forward(Context o, object graph, object fixed) except -1:
     if o.seed == NULL:
         o.seed = new_named(fixed, GGML_TYPE_F32, (1,), "grad of loss")
         o.rates = new_named(fixed, GGML_TYPE_F32, (7 if o.optimizer == ADAMW else 2,), "rates")
+        if o.build_type == OPT and o.summands > 1:
+            o.total = new_named(fixed, GGML_TYPE_F32, (1,), "loss of the step")
     if o.build_type != FORWARD:
         add_states(o, fixed)
     return 0
@@ -234,6 +238,15 @@ cdef list accumulators(Context o):
             accs[i] = wrap_tensor(o.seed)
     return accs
 
+cdef int add_guard(Context o) except -1:
+    """Chooses the loss that must be finite for a step: that of its batch, or the sum over its batches."""
+    o.guard = o.loss
+    if o.total != NULL:
+        added = ggml_add_inplace(o.nodes, wrap_tensor(o.total), wrap_tensor(o.loss))
+        o.guard = arg_tensor(added, b"loss")
+        ggml_build_forward_expand(o.graph, added)
+    return 0
+
 cdef int move_behind(Context o, ggml_tensor *node, set others) except -1:
     """Moves the last node of the graph to the place behind the last of `others` (addresses) in the backward pass."""
     cdef ggml_cgraph *g = o.g
@@ -250,7 +263,8 @@ cdef int move_behind(Context o, ggml_tensor *node, set others) except -1:
 cdef dict add_reductions(Context o):
     """Lets o.comm add the sums of all ranks' gradients: by address of a parameter, the tensor of the sum.
 
-    Sums start to travel as soon as the backward pass has the gradients.
+    The losses are added up beside them, so that all ranks take a step or none does. Sums start to travel as soon as the
+    backward pass has the gradients.
     """
     cdef ggml_tensor *start
     cdef dict sums = {}, owners = {}
@@ -260,6 +274,7 @@ cdef dict add_reductions(Context o):
         if gradient:
             owners[len(gradients)] = address
             gradients.append(gradient)
+    gradients.append(wrap_tensor(o.guard))
     count = 0
     for bucket in o.comm._reduce_gradients(o.nodes, gradients):
         start = arg_tensor(bucket.start, b"start")
@@ -267,13 +282,17 @@ cdef dict add_reductions(Context o):
         move_behind(o, start, {<size_t>arg_tensor(gradient, b"gradient") for gradient in bucket.gradients})
         o.starts.append(<size_t>start)
         for total in bucket.sums:
-            sums[owners[count]] = total
+            if count in owners:
+                sums[owners[count]] = total
+            else:
+                o.guard = arg_tensor(total, b"loss")
             count += 1
     return sums
 
 cdef int add_steps(Context o, dict sums) except -1:
     """Adds the step of the optimiser for each parameter that has a gradient; sums: see add_reductions."""
     cdef State s
+    ggml_set_output(wrap_tensor(o.guard))
     for address in list(sums) or parameters(o):
         s = o.states[address]
         param, rates = wrap_tensor(s.param), wrap_tensor(o.rates)
@@ -284,6 +303,7 @@ cdef int add_steps(Context o, dict sums) except -1:
             step = ggml_opt_step_adamw(o.nodes, param, gradient, wrap_tensor(s.m), wrap_tensor(s.v), rates)
         else:
             step = ggml_opt_step_sgd(o.nodes, param, gradient, rates)
+        arg_tensor(step, b"step").src[5 if o.optimizer == ADAMW else 3] = o.guard
         ggml_build_forward_expand(o.graph, named(step, f"step of {name_text(s.param)}"[:63]))
     return 0
 

@@ -97,6 +97,17 @@ cdef int check_batch(ggml_tensor *batch, ggml_tensor *whole, str what) except -1
 cdef Dataset arg_dataset(object o):
     return <Dataset>find(o, Dataset, "dataset")
 
+def _order(dataset):
+    """The order of a dataset's shards: array of int64."""
+    return arg_dataset(dataset).order[:]
+
+def _set_order(dataset, order):
+    """Sets the order of a dataset's shards, a permutation as `_order` gives it."""
+    cdef Dataset d = arg_dataset(dataset)
+    if len(order) != len(d.order):
+        fail(ValueError, f"the order is of {len(order)} shards: the dataset has {len(d.order)}")
+    d.order = order[:]
+
 def ggml_opt_dataset_init(type_data, type_label, ne_datapoint, ne_label, ndata, ndata_shard):
     """Creates a dataset: memory for datapoints and, if wanted, their labels.
 

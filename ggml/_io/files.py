@@ -5,6 +5,8 @@ import itertools
 import os
 import stat
 
+from .._errors import rename
+
 serial = itertools.count()  # makes the names of temporary files unique
 
 
@@ -31,7 +33,7 @@ def open_regular(path, function):
             os.close(fd)
             raise
     except OSError as error:
-        raise type(error)(error.errno, f"{function}: {error.strerror}", path) from None
+        raise rename(error, function, path) from None
     return open(fd, "rb", buffering=0)
 
 
@@ -84,7 +86,7 @@ def save(path, data, function):
     try:
         write_file(path, lambda write: write(data))
     except OSError as error:
-        raise type(error)(error.errno, f"{function}: {error.strerror}", path) from None
+        raise rename(error, function, path) from None
 
 
 def _write_all(file, data):

@@ -15,8 +15,8 @@ from libc.stdlib cimport free
 from libc.string cimport memchr, memcpy
 
 from .._core cimport (
-    GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, engine, enter,
-    fail, file_region, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, is_path, keep, new_tensor,
+    GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, check_file, engine,
+    enter, fail, file_region, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, is_path, keep, new_tensor,
     repr_short, resized, set_name, where,
 )
 from .._enums cimport GGML_TYPE_I8
@@ -489,8 +489,9 @@ def ext_gguf_init_from_file_mmap(fname, params):
 
     The operating system reads pages on first access, and processes that map the same file share them. Writing to a
     tensor changes this process's memory only, never the file. The mapping lives as long as the GGUF context, the
-    ggml context or a NumPy or DLPack view of a tensor. The file must not be truncated in the meantime; replacing it
-    by another file of the same name is safe. This function is not part of the C library.
+    ggml context or a NumPy or DLPack view of a tensor. If another program writes to the file or shortens it meanwhile,
+    computes and copies raise RuntimeError, and bytes that are missing read as zeros; replacing it by another file of
+    the same name is safe. This function is not part of the C library.
 
     Args:
         fname: path, as str, bytes or os.PathLike.
@@ -503,6 +504,7 @@ def ext_gguf_init_from_file_mmap(fname, params):
         OSError: the file cannot be opened or mapped, or is not a regular file.
         ValueError: the file is not a valid GGUF file, or its data cannot be used in place because it has the other
             byte order or an alignment below 8.
+        RuntimeError: another program has written to the file or shortened it in the meantime.
         MemoryError: there is not enough memory for the metadata.
     """
     enter(b"ggml.ext.gguf_init_from_file_mmap")
@@ -520,6 +522,9 @@ def ext_gguf_init_from_file_mmap(fname, params):
     finally:
         file.close()
     f = parse(s)
+    if s.end:
+        enter(b"ggml.ext.gguf_init_from_file_mmap")
+        check_file((<Mapping>mapping).region)
     if f.swapped or f.alignment < 8:
         why = "the file has the other byte order" if f.swapped else f"the alignment is {f.alignment}"
         fail(ValueError, f"the data can't be used in place: {why} (see gguf_init_from_file)")

@@ -20,6 +20,7 @@ from .gguf cimport (
     arg_file, arg_gguf, padded, quoted, set_size, valid_utf8,
 )
 from .. import _constants
+from .._errors import rename
 from .._system.messages import log
 from .files import write_file
 from .gguf_types import TYPES, setter_text
@@ -435,7 +436,7 @@ def _write_to_file(ctx, fname, only_meta):
     try:
         write_file(name, lambda write: write_to(f, write, meta))
     except OSError as error:
-        raise type(error)(error.errno, f"gguf_write_to_file: {error.strerror}", fname) from None
+        raise rename(error, "gguf_write_to_file", fname) from None
 
 cdef class Stdio:
     """A C FILE as a Python object with a method write."""

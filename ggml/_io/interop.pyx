@@ -20,9 +20,9 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, strchr
 
 from .._core cimport (
-    GG_TYPE_MAX, allocate, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, engine, enter, fail,
-    gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep, new_tensor,
-    node_append, node_init, region_owner, repr_short, wrap_tensor,
+    GG_TYPE_MAX, allocate, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, check_file,
+    engine, enter, fail, gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor,
+    keep, new_tensor, node_append, node_init, region_owner, repr_short, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_NONE, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32,
@@ -129,6 +129,8 @@ cdef Hold hold(ggml_tensor *t):
     for k in range(n):
         h.span += (h.shape[k] - 1) * h.strides[k]
     h.region = engine.region_of_data(t.data)
+    if h.region != NULL:
+        check_file(h.region)
     if h.region != NULL and h.region.mapped:
         engine.region_view(h.region, 1)
         return h

@@ -149,7 +149,7 @@ def plan(g, options):
 # ---- importance ------------------------------------------------------------------------------------------------------
 def read_importance(path):
     """Reads an importance matrix, in GGUF or the older format (.dat): arrays of floats by the weights' names."""
-    with open_regular(path, "--imatrix") as file:
+    with open_regular(path, "quantize") as file:
         raw = file.read(4)
         if raw != b"GGUF":
             with naming(path):

@@ -26,6 +26,7 @@ from .text.tokenizer import Tokenizer
 from .trace import Edit, Trace
 from .train.data import read_chats
 from .train.report import FinetuneResult, FinetuneStep
+from .train.unsaved import NotSaved
 
 ARCHITECTURES = _FAMILIES.keys()
 
@@ -44,6 +45,7 @@ __all__ = [
     "Generations",
     "Llama",
     "Model",
+    "NotSaved",
     "Routing",
     "Sampler",
     "TokenProbability",

@@ -11,6 +11,7 @@ import numpy as np
 
 import ggml
 
+from .._errors import named
 from .._io.files import write_file
 from .._io.interop import dequantize_row
 from .._io.tensor_types import NUMBERS, PLAIN, UNCHANGED
@@ -22,6 +23,7 @@ from .run.lora import Lora
 ONE_TYPE = [name for name in PLAIN if not ggml.ggml_quantize_requires_imatrix(NUMBERS[name])]
 
 
+@named("merge")
 def merge(
     model: Model | str | os.PathLike[str],
     lora: str | os.PathLike[str],

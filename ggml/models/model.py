@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from .._errors import named
 from .._owners import Owner
 from .files.config import Config
 from .generate.prompts import Prompts
@@ -97,6 +98,7 @@ class Model(Owner):
         self.close()
 
 
+@named("load")
 def load(
     path: str | os.PathLike[str],
     *,

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ctypes
+import os
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
+
+import ggml
 
 from .generate.prompts import Prompts
 from .run.batch import Batch
 from .run.runner import Runner
+
+MAGIC = b"GGST\x01\0\0\0"
+DIGEST = 16  # bytes that identify a model, and its adapters and edits
+SAMPLED = 16  # tensors of a model that identify it, each by its first bytes
+SAMPLE = 4096
+PROCESS = os.urandom(DIGEST)  # edits are functions of a process: no other one has them
 
 
 class States:
@@ -16,6 +29,8 @@ class States:
 
     def __init__(self, runner: Runner, prompts: Prompts) -> None:
         self.runner, self.prompts = runner, prompts
+        self._model: bytes | None = None
+        self._edits: dict[int, Any] = {}  # functions by the numbers in states, which no other function must get
 
     def feed(self, ids: Sequence[int], sequence: int = 0) -> np.ndarray:
         """Appends tokens to what a sequence holds.
@@ -103,13 +118,14 @@ class States:
         Args:
             sequence: which of the n_seq sequences.
         Returns:
-            bytes for load_state, of this model or of another one of the same file and kv_type.
+            bytes for load_state, of this model or of another one of the same file and kv_type, with the same adapters.
+            Where edits were in use, only of this process, with the same edits.
         Raises:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
             sequences = self.runner.causal("save_state")
-            return sequences.memory.save(sequences.items[self._sequence("save_state", sequence)])
+            return self._sealed(sequences.memory.save(sequences.items[self._sequence("save_state", sequence)]))
 
     def load_state(self, state: bytes, sequence: int = 0) -> None:
         """Restores what save_state returned: prompts that begin with these tokens continue from there.
@@ -119,12 +135,62 @@ class States:
             sequence: which of the n_seq sequences.
         Raises:
             TypeError: state is not bytes.
-            ValueError: the bytes are not a state, or one of another model; nothing is changed.
+            ValueError: the bytes are not a state, or one of another model, or one that was saved with other adapters or
+                edits; nothing is changed.
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
             sequences = self.runner.causal("load_state")
-            number = self._sequence("load_state", sequence)
-            loaded = sequences.memory.load(state, "load_state")
+            number, kept = self._sequence("load_state", sequence), self._opened(state)
+            loaded = sequences.memory.load(kept, "load_state")
             sequences.claim(number, None)
             sequences.items[number] = loaded
+
+    def _sealed(self, kept: bytes) -> bytes:
+        """What a sequence holds as a state, which says what it belongs to."""
+        return b"".join((MAGIC, self._identity(), self._changes(), kept))
+
+    def _opened(self, state: bytes) -> memoryview:
+        """The reverse; raises unless the state belongs to this model with its adapters and edits."""
+        try:
+            view = memoryview(state).cast("B")
+        except TypeError:
+            raise TypeError(f"load_state: state is a {type(state).__name__}: need bytes") from None
+        start = len(MAGIC)
+        model, changes = (bytes(view[at : at + DIGEST]) for at in (start, start + DIGEST))
+        if bytes(view[:start]) != MAGIC:
+            raise ValueError("load_state: the first bytes are not those of a state")
+        if model != self._identity():
+            raise ValueError("load_state: the state is of another model")
+        if changes != self._changes():
+            raise ValueError("load_state: the state was saved with other adapters or edits than are in use now")
+        return view[start + 2 * DIGEST :]
+
+    def _identity(self) -> bytes:
+        """A digest of the model's file: its name, and the first bytes of some tensors."""
+        if self._model is None:
+            found, weights = blake2b(digest_size=DIGEST), self.runner.weights
+            found.update(repr(self.runner.metadata.get("general.name")).encode(errors="replace"))
+            _add_samples(found, weights, sorted(weights)[:: -(-len(weights) // SAMPLED)])
+            self._model = found.digest()
+        return self._model
+
+    def _changes(self) -> bytes:
+        """A digest of the adapters and edits in use."""
+        found = blake2b(digest_size=DIGEST)
+        for lora in self.runner.loras:
+            found.update(struct.pack("<d", lora.scale))
+            _add_samples(found, lora.file.tensors, sorted(lora.file.tensors))
+        for point, functions in sorted(self.runner.edits.items()):
+            if functions:
+                self._edits |= {id(function): function for function in functions}
+                found.update(PROCESS + point.encode() + repr([id(function) for function in functions]).encode())
+        return found.digest()
+
+
+def _add_samples(digest: Any, tensors: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Adds names, types, shapes and first bytes of tensors to a digest."""
+    for name in names:
+        t = tensors[name].contents
+        digest.update(f"{name} {t.type} {t.ne[:4]}".encode(errors="surrogateescape"))
+        digest.update(ctypes.string_at(t.data, min(ggml.ggml_nbytes(tensors[name]), SAMPLE)))

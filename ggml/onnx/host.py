@@ -11,6 +11,7 @@ import numpy as np
 from onnx import TypeProto, ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from .._extras import require
 from .graph import copied
 from .opsets import ALIGN, aligned
 
@@ -30,7 +31,26 @@ def zip_map(node, x):
     return [dict(zip(labels, row.tolist())) for row in np.atleast_2d(x)]
 
 
-OWN = {"ai.onnx.ml.ZipMap": zip_map}  # what the reference lacks
+def regex_full_match(node, x):
+    """Whether each text matches a pattern as a whole, by RE2 in linear time; Python's `re` may take exponential."""
+    require("", ["re2"], "google-re2")
+    import re2
+
+    if x.dtype.kind not in "UO":
+        raise TypeError(f"x is {x.dtype}: need texts")
+    options = re2.Options()
+    options.log_errors = False
+    text = node.attr("pattern") or ""
+    try:
+        pattern = re2.compile(text, options)
+    except re2.error as error:
+        raise ValueError(f"the pattern is {text[:60]!r}: {str(error)[:200]}") from None
+    found = [pattern.fullmatch(str(text)) is not None for text in x.reshape(-1)]
+    return np.array(found, bool).reshape(x.shape)
+
+
+# What the reference lacks, or computes in another way than ONNX says.
+OWN = {"ai.onnx.ml.ZipMap": zip_map, "RegexFullMatch": regex_full_match}
 
 
 def evaluator(node):

@@ -10,6 +10,7 @@ from onnx import TensorProto, numpy_helper
 
 import ggml
 
+from .._errors import named
 from .._owners import LockOwner, Owner
 from ..utils import to_numpy
 from . import host, rules
@@ -312,6 +313,7 @@ def mark_rounded(nodes, outputs):
             node.attrs["ggml.rounded"] = node.op in ("MatMulInteger", "ConvInteger")
 
 
+@named("ggml.onnx.load")
 def load(model, *, threads=None, weights=None, strict=False):
     """Loads an ONNX model.
 

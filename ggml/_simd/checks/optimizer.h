@@ -5,7 +5,7 @@
 
 static const char *step(const ggml_tensor *t, int n_state, int n_params, char *msg) {
     REQUIRE_SOURCES(n_state + 1);
-    const ggml_tensor *a = t->src[0], *p = t->src[n_state];
+    const ggml_tensor *a = t->src[0], *p = t->src[n_state], *loss = t->src[n_state + 1];
     REQUIRE(a->flags & GGML_TENSOR_FLAG_PARAM, "a ('%s') is not a parameter: call ggml_set_param on it", a->name);
     for (int i = 0; i < n_state; i++) {
         REQUIRE(gg_same_shape(a, t->src[i]),
@@ -14,6 +14,7 @@ static const char *step(const ggml_tensor *t, int n_state, int n_params, char *m
     }
     REQUIRE(p->type == GGML_TYPE_F32 && gg_nelements(p) == n_params && gg_contiguous(p),
             "parameters are %s: need f32 [%d]", SHAPE(p), n_params);
+    REQUIRE(!loss || (loss->type == GGML_TYPE_F32 && gg_nelements(loss) == 1), "loss is %s: need f32 [1]", SHAPE(loss));
     return NULL;
 }
 CHECK(ADAMW) { return step(t, 4, 7, msg); }

@@ -3,11 +3,17 @@
 #define GG_OPS_OPTIMIZER_H
 #include "rows.h"
 
-/* The elements of the last source of OPT_STEP_ADAMW. beta1h and beta2h are 1 / (1 - beta^step). */
+/* The elements of source 4 of OPT_STEP_ADAMW. beta1h and beta2h are 1 / (1 - beta^step). */
 typedef struct { float alpha, beta1, beta2, eps, wd, beta1h, beta2h; } gg_adamw_params;
-/* The elements of the last source of OPT_STEP_SGD, and what is derived from them. */
+/* The elements of source 2 of OPT_STEP_SGD, and what is derived from them. */
 typedef struct { float alpha, wd; } gg_sgd_numbers;
 typedef struct { float alpha, keep; } gg_sgd_params;
+
+/* Whether a step is taken: not if there is a loss (the last source, which is optional) that is NaN or infinite. */
+static bool gg_step_is_due(const ggml_tensor *loss) {
+    const float x = loss ? *(const float *)loss->data : 0;
+    return x - x == 0;
+}
 
 static void tile_ADAMW(float *const *p, int64_t n, bool stream, const void *arg) {
     (void)stream;
@@ -28,11 +34,13 @@ static void tile_ADAMW(float *const *p, int64_t n, bool stream, const void *arg)
     }
 }
 static int op_OPT_STEP_ADAMW(const gg_work *w, ggml_tensor *dst) {
+    if (!gg_step_is_due(dst->src[5])) return GGML_STATUS_SUCCESS;
     ggml_tensor *t[] = {dst->src[0], dst->src[2], dst->src[3], dst->src[1]};
     return gg_map(w, dst, t, 4, 3, true, tile_ADAMW, dst->src[4]->data);
 }
 GG_TILE_XZ(SGD, sgd, vf_fnma(vf_set1(k->alpha), z, vf_mul(x, vf_set1(k->keep))))
 static int op_OPT_STEP_SGD(const gg_work *w, ggml_tensor *dst) {
+    if (!gg_step_is_due(dst->src[3])) return GGML_STATUS_SUCCESS;
     ggml_tensor *const x = dst->src[0];
     gg_sgd_numbers q;
     memcpy(&q, dst->src[2]->data, sizeof q);

@@ -103,8 +103,14 @@ static void unlock(void) { atomic_flag_clear_explicit(&busy, memory_order_releas
 __attribute__((constructor)) static void lock_while_forking(void) { pthread_atfork(lock, unlock, unlock); }
 #endif
 
+/* Replaces the pages of a file by a reservation of their addresses; false: the addresses are free now. */
+static bool close_file(gg_region *r) {
+    gg_mapped_free(r->file);
+    r->file = NULL;
+    return gg_pages_close_file(r->base, r->size);
+}
 static void region_destroy(gg_region *r) {
-    if (r->file && !gg_pages_close_file(r->base, r->size)) r->mapped = false;
+    if (r->file && !close_file(r)) r->mapped = false;
     if (r->mapped) gg_pages_free(r->base, r->size);
     free(r);
 }
@@ -128,7 +134,7 @@ static void region_rest(gg_region *r) {
     const size_t limit = gg_spare_addresses();
     q_bytes += r->size;
     bool keeps = r->size <= limit;
-    if (keeps && r->file) keeps = r->mapped = gg_pages_close_file(r->base, r->size), r->file = false;
+    if (keeps && r->file) keeps = r->mapped = close_file(r);
     else if (keeps && r->mapped) gg_pages_return(r->base, r->size, limit / 8);
     if (keeps) { quarantine_trim(limit); return; }
     gg_region **at = &oldest;

@@ -3,6 +3,7 @@
 #ifndef GG_MEMORY_H
 #define GG_MEMORY_H
 #include "engine.h"
+#include "mapped.h"
 #include "pages.h"
 
 typedef struct ggml_context ggml_context;
@@ -21,7 +22,8 @@ typedef struct gg_region {
     uint64_t pins;          /* the id of the gg_pins that pinned it last */
     uint64_t serial;        /* a new number whenever the range is registered, or its context is reset */
     size_t used;            /* ARENA: bytes in use, after its context has stopped filling it */
-    bool mapped, warm, file;   /* pages of this library; pages of a freed arena, not zeroed; pages of a file */
+    bool mapped, warm;      /* pages of this library; pages of a freed arena, not zeroed */
+    gg_mapped *file;        /* of pages of a file; else NULL */
     bool freed, orphan;     /* in quarantine; not in it (any more) and kept by views */
     struct gg_region *next; /* in quarantine: the region that was freed after this one */
     size_t slack, gaps;     /* ARENA, sanitizer builds: bytes for red zones beyond the context's, those in use */

@@ -24,7 +24,20 @@ import ggml
 
 from ..files.config import Config
 from . import (
-    bert, gemma, glm4, gpt2, granite, hunyuan, keeps, llama, mistral3, olmo2, parallel, phi3, qwen_moe, smollm3,
+    bert,
+    gemma,
+    glm4,
+    gpt2,
+    granite,
+    hunyuan,
+    keeps,
+    llama,
+    mistral3,
+    olmo2,
+    parallel,
+    phi3,
+    qwen_moe,
+    smollm3,
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import ggml
 
-from ..._errors import renamed_os_error
+from ..._errors import rename
 from ..._owners import Owner
 from ..files.model_file import ModelFile
 from .checkpoint import Checkpoint
@@ -57,7 +57,7 @@ class FolderFile(Owner):
         except OSError as error:
             self.close()
             error.strerror = (error.strerror or "").removeprefix("convert: ")
-            raise renamed_os_error(error, "load", None) from None
+            raise rename(error, "load") from None
         except BaseException:
             self.close()
             raise

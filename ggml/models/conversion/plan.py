@@ -14,7 +14,7 @@ import numpy as np
 
 import ggml
 
-from ..._errors import without_function
+from ..._errors import bare as bare_message
 from ..._io.tensor_types import UNCHANGED
 from ..arch import FAMILIES
 from ..arch.base import Builder, Inputs
@@ -252,7 +252,7 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         if unused:
             raise ValueError(f"the architecture {row.arch!r} does not use tensor {unused[0]!r}")
     except ValueError as error:
-        text = without_function(str(error)).removeprefix("convert: ").removeprefix(f"{checkpoint.folder}: ")
+        text = bare_message(error).removeprefix("convert: ").removeprefix(f"{checkpoint.folder}: ")
         raise ValueError(f"convert: {checkpoint.folder}: {text}") from None
     finally:
         ggml.ggml_free(ctx)

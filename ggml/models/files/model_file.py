@@ -11,7 +11,7 @@ from typing import Any
 
 import ggml
 
-from ..._errors import renamed_os_error, without_function
+from ..._errors import bare, rename
 from ..._io.gguf_types import TYPES as VALUE_TYPES
 from ..._owners import Owner
 
@@ -120,9 +120,9 @@ class ModelFile(Owner):
                 mmap = False
                 handle = ggml.gguf_init_from_file(path, params)
         except ValueError as error:
-            raise ValueError(f"{caller}: {path}: {without_function(str(error))}") from None
+            raise ValueError(f"{caller}: {path}: {bare(error)}") from None
         except OSError as error:
-            raise renamed_os_error(error, caller, path) from None
+            raise rename(error, caller, path) from None
         self._handles.append(handle)
         if context.value is None:
             raise ValueError(f"{caller}: {path} has no tensors")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import without_function
+from ..._errors import named, naming
 from ..run.runner import Runner
 from ..text.keys import PREFIX, special_id
 
@@ -61,20 +61,19 @@ class Prompts:
         end = special_id(self.runner.metadata, "eos", None, self.runner.config.n_vocab)
         return () if end is None else (end,), None
 
+    @named("Tokenizer")
     def _read_tokenizer(self) -> Any:
         """The tokenizer of the file, whose name errors have."""
         path, rows, kind = self.runner.file.path, self.runner.config.n_vocab, self.runner.metadata.get(MODEL)
         if kind in NO_VOCABULARY:
-            raise ValueError(f"Tokenizer: {path} has no vocabulary ({MODEL} is {kind!r}): need token ids, not texts")
+            raise ValueError(f"{path} has no vocabulary ({MODEL} is {kind!r}): need token ids, not texts")
         from ..text.tokenizer import Tokenizer
 
-        try:
+        with naming(path):
             tokenizer = Tokenizer(self.runner.metadata)
-        except ValueError as error:
-            raise ValueError(f"Tokenizer: {path}: {without_function(str(error))}") from None
         if tokenizer.n_vocab != rows:
             raise ValueError(
-                f"Tokenizer: {path}: tokenizer.ggml.tokens has {tokenizer.n_vocab} items: need {rows}, as many as "
+                f"{path}: tokenizer.ggml.tokens has {tokenizer.n_vocab} items: need {rows}, as many as "
                 "token_embd.weight has rows"
             )
         return tokenizer

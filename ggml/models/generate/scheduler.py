@@ -245,8 +245,8 @@ class Generating:
             raise ValueError(f"{caller}: reasoning_budget is {budget!r}: need an integer from 0, or None")
         given = {**(variables or {}), **({} if enable_thinking is None else {"enable_thinking": enable_thinking})}
         question = self.conversations.question(caller, messages, tools, tool_choice, parallel, template, given)
-        names = ("max_tokens", "stop", "overflow", "logprobs")
-        defaults = dict(zip(names, (256, None, "stop", None)))
+        names = ("max_tokens", "stop", "overflow", "logprobs", "exact")
+        defaults = dict(zip(names, (256, None, "stop", None, False)))
         asked = {name: options.pop(name, default) for name, default in defaults.items()}
         sampler = self.sampler(caller, **options)
         if question.lark is not None:

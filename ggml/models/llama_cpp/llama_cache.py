@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..run.runner import common_length
+from ..run.sequences import common_length
 from .steps import LlamaState
 
 

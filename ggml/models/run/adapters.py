@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..._errors import named
 from .lora import Lora
 from .runner import Runner
 
@@ -14,6 +15,7 @@ class Adapting:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
 
+    @named("set_lora")
     def set_lora(self, *adapters: str | os.PathLike[str] | tuple[str | os.PathLike[str], float]) -> None:
         """Replaces the adapters that are in use; without arguments there are none.
 

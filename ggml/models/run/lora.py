@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from ..._errors import named
 from ..._owners import Owner
 from ..arch.base import Pair
 from ..files.model_file import ModelFile
@@ -24,6 +25,7 @@ class Lora(Owner):
         ValueError: the file is not an adapter, or does not fit the model.
     """
 
+    @named("load_lora")
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -240,7 +240,7 @@ class Memory:
             parts += [cache.save(slot.number) for cache in self.states]
         return b"".join(parts)
 
-    def load(self, state: bytes, caller: str) -> Held:
+    def load(self, state: bytes | memoryview, caller: str) -> Held:
         """A sequence of what save returned. A state of another model or cache is refused."""
         try:
             view = memoryview(state).cast("B")

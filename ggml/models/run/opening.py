@@ -32,7 +32,7 @@ def check_context(n_ctx: int, config: Config, path: str) -> None:
     if n_ctx > limit and config.rope_mode is None:
         raise ValueError(f"load: n_ctx is {n_ctx}: {path} has positions for {limit} tokens")
     if n_ctx > limit:
-        warnings.warn(f"load: n_ctx is {n_ctx}: {path} was trained with {limit} tokens", stacklevel=6)
+        warnings.warn(f"load: n_ctx is {n_ctx}: {path} was trained with {limit} tokens", stacklevel=7)
 
 
 def positive(name: str, value: Any, high: int) -> int:

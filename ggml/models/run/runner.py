@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._errors import without_function
+from ..._errors import named, naming
 from ..._owners import LockOwner
 from ..arch import caches_of
 from ..conversion.folder import open_model
@@ -118,10 +118,8 @@ class Runner(LockOwner):
             self.sequences = Sequences(self.memory, self.n_seq)
             self.decoder = Decoder(self.config, self.parts, self.memory, self.graphs, self.n_seq, self.run)
         # the first graph shows whether all tensors are there and fit, and which points there are
-        try:
+        with naming(self.file.path), named("load"):
             first = self.graph_of_a_token()
-        except ValueError as error:
-            raise ValueError(f"load: {self.file.path}: {without_function(str(error))}") from None
         self.points = first.points
 
     def __del__(self) -> None:

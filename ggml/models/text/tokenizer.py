@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from ..._errors import named
 from .encoders import to_bytes
 from .vocabulary import SpecialTokens, Vocabulary
 
@@ -30,6 +31,7 @@ class Tokenizer(Vocabulary):
             value of the wrong kind.
     """
 
+    @named("Tokenizer")
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         super().__init__(metadata)
         self._special = SpecialTokens(metadata, self._tokens, self._types, self._reserved, self.find)

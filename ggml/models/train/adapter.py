@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -90,8 +91,15 @@ class Adapter:
             rate: learning rate.
             decay: weight decay.
             clip: largest norm of the gradients; 0 for no limit.
+        Raises:
+            ValueError: a gradient is NaN or infinite; no step was taken.
         """
-        norm = float(np.sqrt(sum(float(np.vdot(g, g)) for g in self._gradient_arrays)))
+        norm = self._norm(np.float32)
+        if not math.isfinite(norm):  # squares of numbers beyond 1e19 exceed f32
+            norm = self._norm(np.float64)
+        if not math.isfinite(norm):
+            raise ValueError(f"finetune: the norm of the gradients of step {self.iteration + 1} is {norm}: "
+                             "the matrices were not changed; try a lower rate")  # fmt: skip
         if clip and norm > clip:
             for values in self._gradient_arrays:
                 values *= np.float32(clip / norm)
@@ -101,8 +109,18 @@ class Adapter:
         ggml.ggml_graph_compute_with_ctx(self.ctx, self._graph, self.threads)
         return norm
 
+    def _norm(self, dtype: type) -> float:
+        """The norm of all gradients, whose squares are computed in `dtype`."""
+        gradients: Iterator[np.ndarray] = (g.astype(dtype, copy=False) for g in self._gradient_arrays)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return math.sqrt(sum(float(np.vdot(g, g)) for g in gradients))
+
+    def nbytes(self) -> int:
+        """The bytes of the matrices."""
+        return sum(ggml.ggml_nbytes(tensor) for tensor in self.tensors.values())
+
     def close(self) -> None:
-        self._gradient_arrays, self._rates = [], np.empty(0)
+        self._gradient_arrays, self._rates, self.tensors = [], np.empty(0), {}
         if self.ctx is not None:
             ggml.ggml_free(self.ctx)
         self.ctx = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from ..._errors import named
 from ..._io.files import check_outputs
 from ...training import _require_picture
 from ..generate.prompts import Prompts
@@ -17,18 +18,17 @@ from .data import Row, chat_example, divide, examples_of, rows
 from .graph import Trainer
 from .report import FinetuneResult, FinetuneStep, draw, progress_report
 from .run import Options, Path, Run
+from .unsaved import NotSaved
 
 VALIDATION_ROWS = 8  # most rows of the data that measure the loss
 
 
+@named("finetune")
 def check_files(inputs: Iterable[Path], lora: Path, state: Path | None, resume: bool, plot: Path | None) -> None:
     """Raises before the training for files that could not be written after it, or that would replace an input."""
     if plot is not None:
         _require_picture("finetune", plot)
-    try:
-        check_outputs((lora, state, plot), inputs)
-    except (OSError, ValueError) as error:
-        raise type(error)(f"finetune: {error}") from None
+    check_outputs((lora, state, plot), inputs)
     if resume and state is None:
         raise ValueError("finetune: resume needs the state file")
 
@@ -146,7 +146,8 @@ class Finetuning:
             TypeError: data or another argument is of the wrong kind.
             ValueError: an argument is out of range, there are too few tokens, no matrix fits targets, the state file
                 belongs to another training, or the loss is not finite.
-            OSError: a file cannot be read or written.
+            OSError: a file cannot be read or written, or the disk has no room for the files, before the training.
+            NotSaved: an OSError after the training; its method save writes the files somewhere else.
             RuntimeError: the model is closed.
             ImportError: a package for progress or plot is missing.
         """
@@ -174,11 +175,13 @@ class Finetuning:
             shapes = self.shapes(targets)
             with ExitStack() as stack:
                 adapter = Adapter(shapes, options.rank, options.alpha, options.seed, self.runner.threads)
-                stack.callback(adapter.close)
+                closing = stack.enter_context(ExitStack())
+                closing.callback(adapter.close)
                 parts = self.runner.parts(plain=True)
                 trainer = Trainer(parts, adapter, options.tokens, options.checkpoint, self.runner.threads)
                 stack.callback(trainer.close)
                 run = Run(trainer, adapter, self.runner.config.arch, options, train, held_out, lora, state)
+                run.check_space()
                 if resume:
                     run.resume()
                 if progress:
@@ -186,6 +189,9 @@ class Finetuning:
                 self.runner.computing = threading.get_ident()
                 try:
                     run.train(calls)
+                except NotSaved:
+                    closing.pop_all()  # the exception holds the adapter
+                    raise
                 finally:
                     self.runner.computing = None
         if plot is not None:

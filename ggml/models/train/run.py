@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from .adapter import Adapter
 from .data import Row
 from .graph import Trainer
 from .report import FinetuneResult, FinetuneStep
-from .state import load_state, save_adapter, save_state
+from .state import load_state, save_adapter, save_state, sizes
+from .unsaved import NotSaved, check_space
 
 CHECKPOINT_FROM = 1024  # tokens of a row from which on activations are computed again by default
 Path = str | os.PathLike[str]
@@ -85,11 +87,41 @@ class Run:
         settings = {name: getattr(self.options, name) for name in same}
         return {"arch": self.arch, **settings, "checksum of the data": crc}
 
-    def save(self) -> None:
-        """Writes the adapter, and the state if it has a file."""
-        save_adapter(self.lora, self.arch, self.adapter)
+    def check_space(self) -> None:
+        """Raises OSError unless the disk has room for the files, beside those of the last time that it replaces."""
+        copies = 2 if self.options.validate_every < self.options.steps else 1
+        lora, state = sizes(self.adapter, self.options.steps)
+        files = [(self.lora, copies * lora)]
         if self.state is not None:
-            save_state(self.state, self.adapter, self.fingerprint(), vars(self.result))
+            files.append((self.state, copies * state))
+        check_space(files)
+
+    def write(self, lora: Path, state: Path | None) -> None:
+        """Writes the adapter, and the state if it has a file. One that cannot be written does not keep the other."""
+        try:
+            save_adapter(lora, self.arch, self.adapter)
+        finally:
+            if state is not None:
+                save_state(state, self.adapter, self.fingerprint(), vars(self.result))
+
+    def save(self) -> None:
+        """Writes the files after a validation: the training goes on where that fails, as the end is what counts."""
+        try:
+            self.write(self.lora, self.state)
+        except OSError as error:
+            text = f"finetune: {error.filename} cannot be written after step {self.result.steps}: "
+            warnings.warn(text + str(error.strerror).removeprefix("finetune: "), stacklevel=2)
+
+    def save_result(self) -> None:
+        """Writes the files at the end.
+
+        Raises:
+            NotSaved: that failed. It holds the adapter.
+        """
+        try:
+            self.write(self.lora, self.state)
+        except OSError as error:
+            raise NotSaved(error, self.result, self.write, self.adapter.close) from None
 
     def resume(self) -> None:
         """Reads the state."""
@@ -144,7 +176,7 @@ class Run:
             report = FinetuneStep(result.steps, o.steps, loss, rate, norm, result.tokens, validation)
             answers = [callback(report) for callback in callbacks]
             stopped = True in answers
-        self.save()
+        self.save_result()
 
     def step(self, rate: float) -> tuple[float, float]:
         """One step; returns its loss and the norm of its gradients."""
@@ -153,7 +185,8 @@ class Run:
         self.adapter.zero_gradients()
         loss = sum(self.trainer.loss(row, total) for row in batch)
         if not math.isfinite(loss):
-            raise ValueError(f"finetune: the loss of step {self.result.steps + 1} is {loss}: try a lower rate")
+            raise ValueError(f"finetune: the loss of step {self.result.steps + 1} is {loss}: "
+                             "the matrices were not changed; try a lower rate")  # fmt: skip
         norm = self.adapter.step(rate, self.options.decay, self.options.clip)
         self.result.steps += 1
         self.result.tokens += sum(int((row.texts >= 0).sum()) for row in batch)
