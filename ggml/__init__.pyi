@@ -4317,7 +4317,8 @@ def ggml_cast(ctx: _Address, a: _To[ggml_tensor], type_: _Int) -> ggml_tensor_p:
     """Converts a tensor to another type.
 
     The result is a contiguous copy, even where the types are equal. Conversion from a float to an integer truncates
-    and saturates. The gradient flows to a.
+    and saturates; conversion to a quantised type limits the scales of its blocks to the largest finite ones. The
+    gradient flows to a.
 
     Args:
         ctx: context that receives the result.
@@ -5348,7 +5349,8 @@ def ggml_cpy(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_te
     """Writes the elements of a over those of b, converted to the type of b.
 
     Elements are taken in order of their indices, so the shapes may differ. Conversion from a float to an integer
-    truncates and saturates. The gradient flows to a only.
+    truncates and saturates; conversion to a quantised type limits the scales of its blocks to the largest finite ones.
+    The gradient flows to a only.
 
     Args:
         ctx: context that receives the node; it needs room for the header only.
@@ -9366,6 +9368,10 @@ def ggml_quantize_chunk(type: _Int, src: _Pointer, dst: _Address, start: _Int, n
     Row start / n_per_row of src and the nrows - 1 rows after it are written to the same rows of dst. The work is
     shared by threads, and the GIL is released.
 
+    A row is beyond the range of the type if it holds numbers that would decode to infinity or NaN, or if the scale of a
+    block would: those of most types are f16. NaN and infinities are beyond the range of all quantised types. Then
+    ValueError names the first such row; dst holds all rows, with scales limited to the largest of the type.
+
     Args:
         type: type of dst: GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16 or a quantised type.
         src: f32 elements: ctypes or NumPy memory, or an address.
@@ -9379,7 +9385,7 @@ def ggml_quantize_chunk(type: _Int, src: _Pointer, dst: _Address, start: _Int, n
     Raises:
         TypeError: src or dst is None or no memory.
         ValueError: type, start or n_per_row is invalid, src, dst or imatrix is too small, the type needs importance
-            weights and imatrix is None, or there is no conversion to the type.
+            weights and imatrix is None, there is no conversion to the type, or a row is beyond its range.
         MemoryError: there is no memory for the type's tables.
     """
 def ggml_quantize_free() -> None:
@@ -10522,7 +10528,8 @@ def ggml_set_param(*args: Any) -> None:
 def ggml_set_rows(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], c: _To[ggml_tensor]) -> ggml_tensor_p:
     """Overwrites rows of a by index, converting to its type: a[:, c[i, j mod c1, k mod c2], j, k] = b[:, i, j, k].
 
-    Where an index occurs more than once, the last row wins. An index outside a's rows makes the compute fail.
+    Where an index occurs more than once, the last row wins. An index outside a's rows makes the compute fail. If a is
+    quantised, the scales of its blocks are limited to the largest finite ones.
     The gradient flows to b from the rows that stay, if b has fewer than 2^24, and to a from the rows that are not
     written.
 

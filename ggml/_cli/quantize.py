@@ -223,7 +223,9 @@ def convert(name, tensor, kind, importance, write, progress):
             source = t.data + i * t.nb[2] + first * t.nb[1]
             if work is not None:
                 dequantize_row(source, n * width, t.type, work)
-            size = ggml.ggml_quantize_chunk(new, source if work is None else work, out, 0, n, width, address(column))
+            values = source if work is None else work
+            with naming(f"tensor {name!r}, slice {i} from row {first} on"):
+                size = ggml.ggml_quantize_chunk(new, values, out, 0, n, width, address(column))
             write(memoryview(out)[:size])
             progress(n * width)
 

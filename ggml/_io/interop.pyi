@@ -121,8 +121,8 @@ def quantize_row(data_f32: Any, nelements: _Int, ttype: _Int, work: Any = ...) -
         work, or the new buffer's address as c_void_p, which keeps it alive.
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: nelements is not such a multiple, memory is too small, or the type cannot be quantised to in
-            this way.
+        ValueError: nelements is not such a multiple, memory is too small, the type cannot be quantised to in this way,
+            or the row is beyond the type's range (see ggml_quantize_chunk).
         MemoryError: there is no memory for the type's tables.
     """
 def dequantize_row(data_q: Any, nelements: _Int, ttype: _Int, work: Any = ...) -> Any:
