@@ -191,7 +191,8 @@ cdef extern from "runtime/api.h" nogil:
         const void *(*type_traits)(int type) noexcept nogil
         const void *(*type_traits_cpu)(int type) noexcept nogil
         size_t (*quantize_rows)(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row,
-                                const float *imatrix) noexcept nogil
+                                const float *imatrix, int64_t *beyond) noexcept nogil
+        bint (*convert_row)(int type, const float *x, void *y, int64_t n) noexcept nogil
         bint (*requires_imatrix)(int type) noexcept nogil
         bint (*quantizer_ready)(int type) noexcept nogil
         bint (*validate_rows)(int type, const void *data, size_t nbytes) noexcept nogil

@@ -110,8 +110,8 @@ def quantize_0(
         Pair of the result's address (c_void_p, which keeps the buffer alive) and its size in bytes.
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: a number is not allowed, memory is too small, the type cannot be quantised to, or it requires an
-            imatrix.
+        ValueError: a number is not allowed, memory is too small, the type cannot be quantised to, it requires an
+            imatrix, or a row is beyond its range (see ggml_quantize_chunk).
     """
     if nelements < 0 or ne0 <= 0:
         raise ValueError(f"quantize_0: nelements is {nelements}, ne0 is {ne0}: need 0 or more and 1 or more")

@@ -244,6 +244,21 @@ def test_an_existing_output_needs_force(model, tmp_path, capsys):
     assert types_of(out)["blk.0.attn_q.weight"] == "Q8_0"
 
 
+def test_a_tensor_beyond_the_range_of_the_type(tmp_path, capsys):
+    w = peer.GGUFWriter(tmp_path / "large.gguf", "llama")
+    values = np.random.default_rng(2).standard_normal((9, 64)).astype(np.float32)
+    values[5] *= 1e6
+    w.add_tensor("large.weight", values)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    err = command(capsys, "quantize", tmp_path / "large.gguf", tmp_path / "out.gguf", "Q4_1", "--pure", code=1).err
+    assert "tensor 'large.weight', slice 0 from row 0 on: row 5 of src holds" in err
+    assert "beyond the range of q4_1" in err and not (tmp_path / "out.gguf").exists()
+    command(capsys, "quantize", tmp_path / "large.gguf", tmp_path / "out.gguf", "BF16")
+
+
 def test_the_summary_names_what_was_not_done(model, tmp_path, capsys):
     patterns = ["nothing.*=Q4_0", "bias=Q8_0", "blk.1.*=Q5_1"]
     options = [word for pattern in patterns for word in ("--tensor-type", pattern)]

@@ -685,6 +685,9 @@ def test_files_that_are_no_adapters(folder, open_model, tmp_path):
     for wrong in ("Q9", "Q4_K_M", "IQ2_XXS"):
         with pytest.raises(ValueError, match=f"merge: type is '{wrong}': need None or one of F32, .*Q8_0.*mixtures$"):
             merge(model, lora, tmp_path / "out.gguf", wrong)
+    with pytest.raises(ValueError, match=r"^merge: tensor 'blk.0.ffn_\w+.weight': row \d+ .* beyond the range of q4_0"):
+        merge(model, lora, tmp_path / "out.gguf", "Q4_0", scale=1e9)
+    assert not (tmp_path / "out.gguf").exists()
     with pytest.raises(TypeError, match="need a list"):
         open_model(lora=str(lora))
 

@@ -189,21 +189,128 @@ def test_activation_types_of_dot_products(type):
             np.testing.assert_array_equal(sums, blocks[:, 4:260].view(np.int8).reshape(-1, 16, 16).sum(2, dtype=int))
 
 
+def quantise_beyond(type, x, weighted=False):
+    """The bytes of rows that are quantised, by weights of 1 or without, and the exception, if one is raised."""
+    x, out = np.ascontiguousarray(x, np.float32), np.zeros(ggml.ggml_row_size(type_id(type), x.size), np.uint8)
+    where = x.ctypes.data_as(FP), out.ctypes.data_as(ctypes.c_void_p)
+    weights = np.ones(x.shape[-1], np.float32).ctypes.data_as(FP) if weighted or type in NEED_WEIGHTS else None
+    try:
+        ggml.ggml_quantize_chunk(type_id(type), *where, 0, *x.shape, weights)
+    except ValueError as error:
+        return out, str(error)
+    return out, None
+
+
 @each(QUANTISED)
 def test_values_that_are_not_finite(type):
-    """NaN, infinities and values beyond any scale give bytes that decode, and change the bytes of no other row."""
+    """NaN and infinities are refused; they give bytes that decode, and change the bytes of no other row."""
     n = ggml.ggml_blck_size(type_id(type))
     rng = np.random.default_rng(3)
-    for odd in (np.nan, np.inf, -np.inf, 3.4e38, 1e-42):
+    for odd in (np.nan, np.inf, -np.inf):
         x = rng.standard_normal((3, 2 * n)).astype(np.float32)
-        x[1, ::5] = odd
+        x[1, n // 2] = odd
         x[2] = odd
         for name in ISAS:
             with isa(name):
-                raw = quantise(type, x, np.ones(2 * n, np.float32))
-                alone = quantise(type, x[:1], np.ones(2 * n, np.float32))
+                raw, error = quantise_beyond(type, x)
+                assert error.startswith(f"ggml_quantize_chunk: row 1 of src holds {odd:g}, beyond the range of"), name
+                alone = quantise_beyond(type, x[:1])[0]
                 np.testing.assert_array_equal(raw[: alone.size], alone, f"{name}: a row changes with its neighbours")
                 decode(type, raw, x.size)
+
+
+# types whose scales have the range of f32
+WIDE = ("MXFP4", "Q8_K")
+
+
+@each(QUANTISED)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_beyond_the_range(type, weighted):
+    """A row is refused where its scales would be infinite, and only there. Then its scales are the largest ones."""
+    width = 2 * max(32, ggml.ggml_blck_size(type_id(type)))
+    x = np.random.default_rng(16).standard_normal((3, width)).astype(np.float32)
+    usual = np.abs(decode(type, quantise_beyond(type, x, weighted)[0], x.size).reshape(x.shape) - x).max()
+    for name in ISAS:
+        refused = False
+        for power in range(0, 120, 3):
+            row = np.ldexp(x[1], power)
+            with isa(name):
+                raw, error = quantise_beyond(type, np.stack([x[0], row, x[2]]), weighted)
+            got = decode(type, raw, x.size).reshape(x.shape)[1].astype(float)
+            note = f"{name}, times 2^{power}"
+            assert np.isfinite(got).all() and valid(type, raw), note
+            if error is None:
+                assert not refused, note
+                assert np.abs(np.ldexp(got, -power) - x[1]).max() <= 1.5 * usual, note
+            else:
+                refused = True
+                largest = row[np.abs(row).argmax()]
+                assert f"row 1 of src holds {largest:g}, beyond the range of {type.lower()}" in error.lower(), note
+                assert (got * row).sum() > 0, note
+        assert refused is (type not in WIDE), name
+
+
+@each(["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0"])
+def test_the_largest_scale_is_used(type):
+    """The scale f16 holds, 65504, is not refused; a scale that rounds to infinity is, by whichever sign."""
+    codes = {"Q4_0": 8, "Q4_1": 15, "Q5_0": 16, "Q5_1": 31, "Q8_0": 127}.get(type, 1)  # of the largest magnitude
+    width = ggml.ggml_blck_size(type_id(type))
+    for scale, fits in ((65504, True), (65519, True), (65521, False), (1e30, False)):
+        for sign in (1, -1) if type not in ("Q4_1", "Q5_1") else (1,):
+            row = np.zeros(width) if type != "Q1_0" else np.full(width, scale)
+            row[::2] = sign * codes * scale
+            raw, error = quantise_beyond(type, row[None])
+            assert (error is None) is fits, f"{scale}, {sign}: {error}"
+            got = decode(type, raw, width)
+            assert np.abs(got).max() == codes * 65504, f"{scale}, {sign}"
+            np.testing.assert_array_equal(got[::2], np.full(width // 2, sign * codes * 65504))
+
+
+@pytest.mark.parametrize("type, largest, beyond", [
+    ("F16", 65519, 65520), ("BF16", 3.3895e38, 3.3961776e38), ("F32", 3.4e38, None)])  # fmt: skip
+def test_floats_beyond_the_range(type, largest, beyond):
+    """Finite numbers that would round to infinity are refused; infinities and NaN are numbers of the type."""
+    assert quantise_beyond(type, np.array([[1, -largest], [np.inf, np.nan]]))[1] is None
+    if beyond:
+        error = quantise_beyond(type, np.array([[1, largest], [np.inf, 1], [-beyond, 2]]))[1]
+        assert f"row 2 of src holds -{beyond:g}, beyond the range of {type.lower()}" in error
+
+
+def test_the_first_row_beyond_the_range_is_named():
+    """Its number counts from the start of src and does not depend on threads; the other rows are converted, too."""
+    x = np.random.default_rng(17).standard_normal((400, 512)).astype(np.float32)
+    x[[111, 320]] *= 1e6
+    good = quantise("Q4_0", np.delete(x, [111, 320], 0)).reshape(398, -1)
+    raw, error = quantise_beyond("Q4_0", x)
+    assert "row 111 of src" in error
+    np.testing.assert_array_equal(np.delete(raw.reshape(400, -1), [111, 320], 0), good)
+    where = x.ctypes.data_as(FP), raw.ctypes.data_as(ctypes.c_void_p)
+    with pytest.raises(ValueError, match="row 320 of src"):
+        ggml.ggml_quantize_chunk(ggml.GGML_TYPE_Q4_0, *where, 112 * 512, 288, 512, None)
+    with pytest.raises(ValueError, match="^quantize_row: data_f32 holds .*beyond the range of q4_0"):
+        utils.quantize_row(x[320].ctypes.data_as(FP), 512, ggml.GGML_TYPE_Q4_0)
+    with pytest.raises(ValueError, match="row 0 of src"):
+        utils.quantize_0(x[320].ctypes.data_as(FP), 512, 512, ggml.GGML_TYPE_Q4_0)
+
+
+@each([t for t in QUANTISED if t not in (*NEED_WEIGHTS, "Q8_1", "Q8_K")])
+def test_nodes_limit_what_is_beyond_the_range(type):
+    """A node that stores a quantised type has nobody to tell: its scales are limited, so that all decodes."""
+    n = 2 * max(32, ggml.ggml_blck_size(type_id(type)))
+    x = np.random.default_rng(18).standard_normal((6, n))
+    for i, power in enumerate((0, 20, 30, 60, 100, 124)):
+        x[i] = np.ldexp(x[i], power)
+    with context() as ctx:
+        a = tensor(ctx, x, "F32")
+        out = ggml.ggml_cast(ctx, a, type_id(type))
+
+        def check(note):
+            raw = memory(out)
+            got = decode(type, raw, x.size).reshape(x.shape).astype(float)
+            assert valid(type, raw) and np.isfinite(got).all(), note
+            assert (np.sum(got / np.abs(x).max(1, keepdims=True) * x, 1) > 0).all(), note
+
+        on_each(ctx, out, check)
 
 
 @pytest.mark.core

@@ -28,6 +28,7 @@ from .._enums cimport (
     GGML_OP_NONE, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32,
     GGML_TYPE_I64, GGML_TYPE_I8,
 )
+from .quants cimport fail_beyond
 from .._structs import ggml_tensor_p
 
 cdef extern from "Python.h":
@@ -696,8 +697,8 @@ def quantize_row(data_f32, nelements, ttype, work=None):
         work, or the new buffer's address as c_void_p, which keeps it alive.
     Raises:
         TypeError: an argument is of the wrong kind.
-        ValueError: nelements is not such a multiple, memory is too small, or the type cannot be quantised to in
-            this way.
+        ValueError: nelements is not such a multiple, memory is too small, the type cannot be quantised to in this way,
+            or the row is beyond the type's range (see ggml_quantize_chunk).
         MemoryError: there is no memory for the type's tables.
     """
     enter(b"quantize_row")
@@ -706,16 +707,15 @@ def quantize_row(data_f32, nelements, ttype, work=None):
     cdef void *x
     cdef void *y
     row_blocks(ty, n)
-    from_f32 = engine.isa_active().from_f32[ty]
-    if from_f32 == NULL:
+    if engine.isa_active().from_f32[ty] == NULL:
         fail(ValueError, f"ttype is {gg_types[ty].name.decode()}, which cannot be quantised to in this way")
     if not engine.quantizer_ready(ty):
         fail(MemoryError, f"there is no memory for the tables of {gg_types[ty].name.decode()}")
     arg_buffer(data_f32, b"data_f32", <size_t>n * sizeof(float), &x)
     out = row_work(work, n)
     arg_buffer(out, b"work", gg_row_size(ty, n), &y)
-    if n:
-        from_f32(<const float *>not_null(x, "data_f32"), y, n)
+    if n and not engine.convert_row(ty, <const float *>not_null(x, "data_f32"), y, n):
+        fail_beyond(ty, "data_f32", <const float *>x, n)
     return out
 
 def dequantize_row(data_q, nelements, ttype, work=None):

@@ -249,7 +249,9 @@ def convert(name, ne, old, matrices, kind, importance, write, progress):
             source = start + first * ggml.ggml_row_size(old, width)
             if work is not None:
                 dequantize_row(source, n * width, old, work)
-            size = ggml.ggml_quantize_chunk(new, source if work is None else work, out, 0, n, width, address(column))
+            values = source if work is None else work
+            with naming(f"tensor {name!r}, slice {i} from row {first} on"):
+                size = ggml.ggml_quantize_chunk(new, values, out, 0, n, width, address(column))
             write(memoryview(out)[:size])
             progress(n * width)
 

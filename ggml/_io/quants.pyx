@@ -2,6 +2,7 @@
 import ctypes
 
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from libc.math cimport fabsf
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
@@ -41,6 +42,7 @@ cdef struct Job:                  # a call of ggml_quantize_chunk, which threads
     const float *imatrix
     int64_t rows, step, width     # step: rows of a part
     size_t row_size
+    int64_t *beyond               # of each part: the first of its rows that the type does not hold, or their number
     int failed
 
 cdef void quantize_part(void *data, int64_t i) noexcept nogil:
@@ -48,8 +50,19 @@ cdef void quantize_part(void *data, int64_t i) noexcept nogil:
     cdef int64_t first = i * job.step, n = min(job.step, job.rows - first)
     cdef const float *src = job.src + first * job.width
     cdef uint8_t *dst = job.dst + <size_t>first * job.row_size
-    if not engine.quantize_rows(job.type, src, dst, n, job.width, job.imatrix):
+    if not engine.quantize_rows(job.type, src, dst, n, job.width, job.imatrix, job.beyond + i):
         job.failed = 1
+
+cdef int fail_beyond(int type, object row, const float *x, int64_t n) except -1:
+    """Raises ValueError: `row` of n elements is beyond the range of a type. It names the element that is the reason."""
+    cdef float worst = 0                     # the first NaN, or the largest magnitude
+    cdef int64_t i
+    for i in range(n):
+        if worst == worst and not fabsf(x[i]) <= fabsf(worst):
+            worst = x[i]
+    fail(ValueError, f"{row} holds {worst:g}, beyond the range of {type_name(type)}: need finite numbers, smaller ones "
+                     f"or a type of larger range such as f32")
+    return 0
 
 def ggml_quantize_init(type):
     """Prepares quantisation to a type.
@@ -94,6 +107,10 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     Row start / n_per_row of src and the nrows - 1 rows after it are written to the same rows of dst. The work is
     shared by threads, and the GIL is released.
 
+    A row is beyond the range of the type if it holds numbers that would decode to infinity or NaN, or if the scale of a
+    block would: those of most types are f16. NaN and infinities are beyond the range of all quantised types. Then
+    ValueError names the first such row; dst holds all rows, with scales limited to the largest of the type.
+
     Args:
         type: type of dst: GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16 or a quantised type.
         src: f32 elements: ctypes or NumPy memory, or an address.
@@ -107,7 +124,7 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     Raises:
         TypeError: src or dst is None or no memory.
         ValueError: type, start or n_per_row is invalid, src, dst or imatrix is too small, the type needs importance
-            weights and imatrix is None, or there is no conversion to the type.
+            weights and imatrix is None, there is no conversion to the type, or a row is beyond its range.
         MemoryError: there is no memory for the type's tables.
     """
     enter(b"ggml_quantize_chunk")
@@ -115,7 +132,8 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     memset(&job, 0, sizeof(job))
     job.type = arg_type(type, b"type")
     cdef int64_t first = arg_extent(start, b"start")
-    cdef int64_t first_row, parts, n_threads
+    cdef int64_t first_row, parts, n_threads, i, row
+    cdef bytearray beyond
     job.rows, job.width = arg_extent(nrows, b"nrows"), arg_extent(n_per_row, b"n_per_row")
     if job.width == 0 or job.rows == 0:
         return 0
@@ -141,10 +159,16 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     parts = min(job.rows, 8 * n_threads) if n_threads > 1 else 1
     job.step = (job.rows + parts - 1) // parts
     parts = (job.rows + job.step - 1) // job.step
+    beyond = bytearray(parts * sizeof(int64_t))
+    job.beyond = <int64_t *><char *>beyond
     with nogil:
         engine.parallel_for(<int>n_threads, parts, quantize_part, &job)
     if job.failed:
         fail(ValueError, f"there is no conversion to {type_name(job.type)}")
+    for i in range(parts):
+        row = i * job.step + job.beyond[i]
+        if row < min((i + 1) * job.step, job.rows):
+            fail_beyond(job.type, f"row {first_row + row} of src", job.src + row * job.width, job.width)
     return <size_t>job.rows * job.row_size
 
 def ggml_validate_row_data(type, data, nbytes):

@@ -96,7 +96,8 @@ cdef ggml_tensor *set_rows(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b, gg
 def ggml_set_rows(ctx, a, b, c):
     """Overwrites rows of a by index, converting to its type: a[:, c[i, j mod c1, k mod c2], j, k] = b[:, i, j, k].
 
-    Where an index occurs more than once, the last row wins. An index outside a's rows makes the compute fail.
+    Where an index occurs more than once, the last row wins. An index outside a's rows makes the compute fail. If a is
+    quantised, the scales of its blocks are limited to the largest finite ones.
     The gradient flows to b from the rows that stay, if b has fewer than 2^24, and to a from the rows that are not
     written.
 

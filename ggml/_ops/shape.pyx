@@ -68,7 +68,8 @@ def ggml_cpy(ctx, a, b):
     """Writes the elements of a over those of b, converted to the type of b.
 
     Elements are taken in order of their indices, so the shapes may differ. Conversion from a float to an integer
-    truncates and saturates. The gradient flows to a only.
+    truncates and saturates; conversion to a quantised type limits the scales of its blocks to the largest finite ones.
+    The gradient flows to a only.
 
     Args:
         ctx: context that receives the node; it needs room for the header only.
@@ -110,7 +111,8 @@ def ggml_cast(ctx, a, type_):
     """Converts a tensor to another type.
 
     The result is a contiguous copy, even where the types are equal. Conversion from a float to an integer truncates
-    and saturates. The gradient flows to a.
+    and saturates; conversion to a quantised type limits the scales of its blocks to the largest finite ones. The
+    gradient flows to a.
 
     Args:
         ctx: context that receives the result.

@@ -11,7 +11,7 @@ import numpy as np
 
 import ggml
 
-from .._errors import named
+from .._errors import named, naming
 from .._io.files import write_file
 from .._io.interop import dequantize_row
 from .._io.tensor_types import NUMBERS, PLAIN, UNCHANGED
@@ -43,8 +43,8 @@ def merge(
         scale: factor of what the adapter adds.
     Raises:
         OSError: a file cannot be read or written.
-        ValueError: a file is not valid, the adapter does not fit the model, or type is unknown, a mixture such as
-            Q4_K_M, or one that needs an importance matrix.
+        ValueError: a file is not valid, the adapter does not fit the model, type is unknown, a mixture such as
+            Q4_K_M, or one that needs an importance matrix, or a weight is beyond the range of its type.
     """
     if type is not None and type.upper() not in ONE_TYPE:
         raise ValueError(
@@ -83,7 +83,7 @@ def _write(source: ModelFile, pairs: dict[str, Pair], out: str, kind: str | None
             write(meta.raw)
             for i, (name, tensor) in enumerate(source.tensors.items()):
                 if name in pairs or types[name] != tensor.contents.type:
-                    write(_converted(_values(tensor, pairs.get(name), name), types[name]))
+                    write(_converted(name, _values(tensor, pairs.get(name), name), types[name]))
                 else:
                     write((ctypes.c_ubyte * ggml.ggml_nbytes(tensor)).from_address(tensor.contents.data))
                 write(bytes(-ggml.gguf_get_tensor_size(new, i) % alignment))
@@ -125,10 +125,11 @@ def _floats(tensor: Any) -> np.ndarray:
     return out
 
 
-def _converted(values: np.ndarray, kind: int) -> memoryview:
-    """The bytes of values in a type."""
+def _converted(name: str, values: np.ndarray, kind: int) -> memoryview:
+    """The bytes of a tensor's values in a type."""
     rows, width = values.size // values.shape[-1], values.shape[-1]
     out = (ctypes.c_uint8 * (rows * ggml.ggml_row_size(kind, width)))()
     source = np.ascontiguousarray(values)
-    ggml.ggml_quantize_chunk(kind, source.ctypes.data, out, 0, rows, width, None)
+    with naming(f"tensor {name!r}"):
+        ggml.ggml_quantize_chunk(kind, source.ctypes.data, out, 0, rows, width, None)
     return memoryview(out)

@@ -26,7 +26,8 @@ static double squares(const row_part *p, const float *x, float *s) {
     return (*s = unit_scale(p, x)) == 1 ? q : sum_squares(p, x, *s);
 }
 static float limit_to_f32(double x) { return x > FLT_MAX ? FLT_MAX : (float)x; }
-/* 1 / sqrt(q), 0 for 0. It exceeds the range of f32 only where what it multiplies is 0; infinity would make that NaN. */
+/* 1 / sqrt(q), 0 for 0. It exceeds the range of f32 only where what it multiplies is 0, and infinity would make that
+ * NaN. */
 static float inverse_root(double q) { return q == 0 ? 0 : limit_to_f32(1 / __builtin_sqrt(q)); }
 static void scale_row(const row_part *p, const float *x, float s, float r, float *y) {
     EACH_PART(i, p) st(y + i, vf_mul(vf_mul(ld(x + i, p->end - i), vf_set1(s)), vf_set1(r)), p->end - i);

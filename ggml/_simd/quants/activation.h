@@ -27,7 +27,7 @@ static void q8_0_lay_out_f32(const float *x, void *laid_out, int64_t n) {
     int8_t *qs = laid_out;
     layout_scale *scale = (layout_scale *)(qs + n);
     for (q8_scales s; n > 0;) {
-        const int count = q8_scales_of(x, n, &s);
+        const int count = q8_scales_of(x, n, false, &s);
         for (int k = 0; k < count; k++, x += 32, qs += 32, scale++, n -= 32) {
             const vb q = round_levels(x, s.inverse[k], 127);
             vb_store(qs, q);

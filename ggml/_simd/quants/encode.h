@@ -4,26 +4,38 @@
 #define GG_QUANTS_ENCODE_H
 #include "../runtime/kernel.h"
 #include "bytes/bytes.h"
+#include "quantize.h"
 #include <math.h>
 
 /* ---- over n floats, n a multiple of 16 --------------------------------------------------------------------------- */
+/* A NaN among the elements makes their sum NaN. So do infinities of both signs, which are not finite either. */
+static inline void note_nan(vf sum) { if (vm_any(vf_isnan(sum))) gg_note_beyond_range(); }
+/* The largest magnitude, without NaN. */
 static inline float max_abs(const float *x, int n) {
-    vf m = vf_zero();
-    for (int i = 0; i < n; i += VW) m = vf_max(vf_abs(vf_load(x + i)), m);
+    vf m = vf_zero(), sum = m;
+    for (int i = 0; i < n; i += VW) {
+        const vf v = vf_load(x + i);
+        m = vf_max(vf_abs(v), m), sum = vf_add(sum, v);
+    }
+    note_nan(sum);
     return vf_hmax(m);
 }
 /* Likewise, but infinity if an element is NaN. */
-static inline float max_abs_or_inf(const float *x, int n) {
+static inline float max_abs_or_inf(const float *x, int64_t n) {
     vf m = vf_zero(), sum = m;
-    for (int i = 0; i < n; i += VW) {
+    for (int64_t i = 0; i < n; i += VW) {
         const vf v = vf_load(x + i);
         m = vf_max(vf_abs(v), m), sum = vf_add(sum, v);
     }
     return vf_hmax(vf_select(vf_isnan(sum), vf_set1(GG_INF), m));
 }
 static inline void min_max(const float *x, int n, float *min, float *max) {
-    vf lo = vf_set1(x[0]), hi = lo;
-    for (int i = 0; i < n; i += VW) lo = vf_min(vf_load(x + i), lo), hi = vf_max(vf_load(x + i), hi);
+    vf lo = vf_set1(x[0]), hi = lo, sum = vf_zero();
+    for (int i = 0; i < n; i += VW) {
+        const vf v = vf_load(x + i);
+        lo = vf_min(v, lo), hi = vf_max(v, hi), sum = vf_add(sum, v);
+    }
+    note_nan(sum);
     *min = vf_hmin(lo), *max = vf_hmax(hi);
     for (int i = 0; *min == 0 && i < n; i++) if (x[i] == 0) { *min = x[i]; break; }   /* the first of 0 and -0 */
 }
@@ -74,6 +86,14 @@ static inline void pack_five_bits(uint8_t *qs, gg_u32 *qh, vb v) {
     vb_store_nibbles(qs, vb_and(v, vb_set1(15)));
 }
 
+/* A scale (or minimum) that is stored as f16, limited to what that holds. NaN becomes 0. */
+static inline float limit_scale(float d) {
+    if (__builtin_expect(fabsf(d) < 65520, true)) return d;         /* from there on, rounding gives infinity */
+    gg_note_beyond_range();
+    return d > 0 ? 65504 : d < 0 ? -65504 : 0;
+}
+static inline gg_half scale_half(float d) { return gg_f32_half(limit_scale(d)); }
+
 /* The sum of 32 signed bytes. */
 static inline float vb_sum(vb v) { return va_sum(va_madd1(va_zero(), vq_dot_us(vb_set1(1), v), 1)); }
 
@@ -87,7 +107,7 @@ static inline void pack_two_bits(uint8_t *qs, const uint8_t *q) {
 /* ---- blocks of 32, 64 and 128 elements --------------------------------------------------------------------------- */
 static void q4_0_from_f32(const float *x, void *y, int64_t n) {
     for (block_q4_0 *b = y; n > 0; b++, x += 32, n -= 32) {
-        const float d = extreme(x, 32) / -8;
+        const float d = limit_scale(extreme(x, 32) / -8);
         vb_store_nibbles(b->qs, floor_levels(x, 0, reciprocal(d), 8.5f, 15));
         b->d = gg_f32_half(d);
     }
@@ -96,14 +116,15 @@ static void q4_1_from_f32(const float *x, void *y, int64_t n) {
     for (block_q4_1 *b = y; n > 0; b++, x += 32, n -= 32) {
         float lo, hi;
         min_max(x, 32, &lo, &hi);
-        const float d = (hi - lo) / 15;
+        lo = limit_scale(lo);
+        const float d = limit_scale((hi - lo) / 15);
         vb_store_nibbles(b->qs, floor_levels(x, lo, reciprocal(d), 0.5f, 15));
         b->d = gg_f32_half(d), b->m = gg_f32_half(lo);
     }
 }
 static void q5_0_from_f32(const float *x, void *y, int64_t n) {
     for (block_q5_0 *b = y; n > 0; b++, x += 32, n -= 32) {
-        const float d = extreme(x, 32) / -16;
+        const float d = limit_scale(extreme(x, 32) / -16);
         pack_five_bits(b->qs, &b->qh, floor_levels(x, 0, reciprocal(d), 16.5f, 31));
         b->d = gg_f32_half(d);
     }
@@ -112,44 +133,50 @@ static void q5_1_from_f32(const float *x, void *y, int64_t n) {
     for (block_q5_1 *b = y; n > 0; b++, x += 32, n -= 32) {
         float lo, hi;
         min_max(x, 32, &lo, &hi);
-        const float d = (hi - lo) / 31;
+        lo = limit_scale(lo);
+        const float d = limit_scale((hi - lo) / 31);
         pack_five_bits(b->qs, &b->qh, floor_levels(x, lo, reciprocal(d), 0.5f, 31));
         b->d = gg_f32_half(d), b->m = gg_f32_half(lo);
     }
 }
 /* Computes the scales of Q8_0 and Q8_1 for a batch of blocks, because a block by itself waits for two divisions. A
- * NaN or infinity makes the scale infinite: products with such an activation must not become finite. */
+ * NaN or infinity makes the scale infinite: products with such an activation must not become finite. in_half: finite
+ * scales are limited to the range of f16. */
 enum { BATCH = 64 };
-typedef struct { float d[BATCH], inverse[BATCH]; gg_half half[BATCH]; } q8_scales;
-static inline int q8_scales_of(const float *x, int64_t n, q8_scales *s) {
+typedef struct { float d[BATCH], inverse[BATCH]; } q8_scales;
+static inline int q8_scales_of(const float *x, int64_t n, const bool in_half, q8_scales *s) {
     const int count = n < 32 * BATCH ? (int)(n / 32) : BATCH;
     for (int k = 0; k < count; k++) s->d[k] = max_abs_or_inf(x + 32 * k, 32);
     for (int k = count; k % VW; k++) s->d[k] = 0;
     for (int k = 0; k < count; k += VW) {
-        const vf d = vf_div(vf_max(vf_load(s->d + k), vf_set1(GG_LEAST_MAGNITUDE)), vf_set1(127));
-        vf_store(s->d + k, d), vf_store_f16(s->half + k, d);
-        vf_store(s->inverse + k, vf_div(vf_set1(1), d));
+        vf d = vf_div(vf_max(vf_load(s->d + k), vf_set1(GG_LEAST_MAGNITUDE)), vf_set1(127));
+        if (in_half && vm_any(vf_ge(d, vf_set1(65520)))) {
+            gg_note_beyond_range();
+            d = vf_select(vf_eq(d, vf_set1(GG_INF)), d, vf_min(d, vf_set1(65504)));
+        }
+        vf_store(s->d + k, d), vf_store(s->inverse + k, vf_div(vf_set1(1), d));
     }
     return count;
 }
 static void q8_0_from_f32(const float *x, void *y, int64_t n) {
     q8_scales s;
     for (block_q8_0 *b = y; n > 0;) {
-        const int count = q8_scales_of(x, n, &s);
+        const int count = q8_scales_of(x, n, true, &s);
         for (int k = 0; k < count; k++, b++, x += 32, n -= 32) {
             vb_store(b->qs, round_levels(x, s.inverse[k], 127));
-            b->d = s.half[k];
+            b->d = gg_f32_half(s.d[k]);
         }
     }
 }
 static void q8_1_from_f32(const float *x, void *y, int64_t n) {
     q8_scales s;
     for (block_q8_1 *b = y; n > 0;) {
-        const int count = q8_scales_of(x, n, &s);
+        const int count = q8_scales_of(x, n, true, &s);
         for (int k = 0; k < count; k++, b++, x += 32, n -= 32) {
             const vb q = round_levels(x, s.inverse[k], 127);
             vb_store(b->qs, q);
-            b->d = s.half[k], b->s = gg_f32_half(vb_sum(q) * s.d[k]);
+            b->d = gg_f32_half(s.d[k]);
+            b->s = gg_f32_half(fminf(fmaxf(vb_sum(q) * s.d[k], -65504), 65504));    /* decoding does not need it */
         }
     }
 }
@@ -171,7 +198,8 @@ static void mxfp4_from_f32(const float *x, void *y, int64_t n) {
     for (block_mxfp4 *b = y; n > 0; b++, x += 32, n -= 32) {
         /* the exponent of the maximum, minus that of the largest level, 6 = 1.5 * 2^2 */
         const int exponent = (int)(gg_f32_bits(max_abs(x, 32)) >> 23) - 2;
-        b->e = (uint8_t)(exponent < 0 ? 0 : exponent);
+        if (exponent > 252) gg_note_beyond_range();         /* the maximum is infinite */
+        b->e = (uint8_t)(exponent < 0 ? 0 : exponent > 252 ? 252 : exponent);
         e2m1_levels(q, x, 32, gg_e8m0_half(b->e));
         pack_nibbles(b->qs, q, 16);
     }
@@ -180,6 +208,7 @@ static void mxfp4_from_f32(const float *x, void *y, int64_t n) {
 /* The nearest UE4M3, half up; the largest is 0x7e, 448. */
 static inline uint8_t ue4m3(float x) {
     if (!(x > 0)) return 0;
+    if (x >= 464) gg_note_beyond_range();           /* nearer to the next code, which would be 480 */
     if (x >= 448) return 0x7e;
     if (x < 0x1p-6f) {
         const int m = (int)(x * 512 + 0.5f);
@@ -201,7 +230,7 @@ static void nvfp4_from_f32(const float *x, void *y, int64_t n) {
 
 /* Rounds n elements to the codes 0, 1, 2 of -d, 0, d; returns d. */
 static inline float ternary(uint8_t *q, const float *x, int n) {
-    const float d = max_abs(x, n);
+    const float d = limit_scale(max_abs(x, n));
     for (int i = 0; i < n; i += 32) vb_store(q + i, vb_add(round_levels(x + i, reciprocal(d), 1), vb_set1(1)));
     return d;
 }
@@ -209,7 +238,7 @@ static void q1_0_from_f32(const float *x, void *y, int64_t n) {
     for (block_q1_0 *b = y; n > 0; b++, x += 128, n -= 128) {
         float sum = 0;
         for (int i = 0; i < 128; i++) sum += x[i] < 0 ? -x[i] : x[i];
-        b->d = gg_f32_half(sum / 128);
+        b->d = scale_half(sum / 128);
         for (int i = 0; i < 16; i++) {
             int bits = 0;
             for (int k = 0; k < 8; k++) bits |= (x[8 * i + k] >= 0) << k;
@@ -245,6 +274,7 @@ static inline float q8_K_codes(const float *x, float top, int8_t *qs, int16_t *b
 static void q8_K_from_f32(const float *x, void *y, int64_t n) {
     for (block_q8_K *b = y; n > 0; b++, x += 256, n -= 256) {
         const bool finite = max_abs_or_inf(x, 256) < GG_INF;
+        if (!finite) gg_note_beyond_range();
         b->d = q8_K_codes(x, finite ? extreme(x, 256) : GG_INF, b->qs, b->bsums);
     }
 }

@@ -179,7 +179,7 @@ static void iq2_xxs_quantize(const float *x, void *y, int64_t n, const float *im
     iq_block f;
     for (block_iq2_xxs *b = y; n > 0; b++, x += 256, im += 256, n -= 256) {
         weights(w, x, im, sum_squares(x, 256) / 256, 0);
-        b->d = gg_f32_to_f16(fit_iq_block(&spec, x, w, &f));
+        b->d = scale_half(fit_iq_block(&spec, x, w, &f));
         for (int j = 0; j < 8; j++) {
             uint32_t index = 0, signs = 0;
             for (int k = 0; k < 4; k++) {
@@ -196,7 +196,7 @@ static void iq2_xs_quantize(const float *x, void *y, int64_t n, const float *im)
     iq_block f;
     for (block_iq2_xs *b = y; n > 0; b++, x += 256, im += 256, n -= 256) {
         weights(w, x, im, sum_squares(x, 256) / 256, 0);
-        b->d = gg_f32_to_f16(fit_iq_block(&spec, x, w, &f));
+        b->d = scale_half(fit_iq_block(&spec, x, w, &f));
         for (int i = 0; i < 32; i++) b->qs[i] = (uint16_t)(f.index[i] | f.signs[i] << 9);
         for (int j = 0; j < 8; j++) b->scales[j] = (uint8_t)(f.level[2 * j] | f.level[2 * j + 1] << 4);
     }
@@ -208,7 +208,7 @@ static void iq2_s_quantize(const float *x, void *y, int64_t n, const float *im) 
     for (block_iq2_s *b = y; n > 0; b++, x += 256, n -= 256) {
         const float sigma2 = 2 * sum_squares(x, 256) / 256;
         weights(w, x, im, sigma2, 0.25f * sigma2);
-        b->d = gg_f32_to_f16(fit_iq_block(&spec, x, w, &f) * 0.9875f);
+        b->d = scale_half(fit_iq_block(&spec, x, w, &f) * 0.9875f);
         memset(b->qh, 0, sizeof b->qh);
         for (int i = 0; i < 32; i++) {
             b->qs[i] = (uint8_t)f.index[i];
@@ -225,7 +225,7 @@ static void iq3_xxs_quantize(const float *x, void *y, int64_t n, const float *im
     iq_block f;
     for (block_iq3_xxs *b = y; n > 0; b++, x += 256, n -= 256) {
         weights(w, x, im, 2 * sum_squares(x, 256) / 256, 0);
-        b->d = gg_f32_to_f16(fit_iq_block(&spec, x, w, &f) * 1.0125f);
+        b->d = scale_half(fit_iq_block(&spec, x, w, &f) * 1.0125f);
         for (int i = 0; i < 64; i++) b->qs[i] = (uint8_t)f.index[i];
         for (int j = 0; j < 8; j++) {
             uint32_t u = (uint32_t)f.level[j] << 28;
@@ -241,7 +241,7 @@ static void iq3_s_quantize(const float *x, void *y, int64_t n, const float *im) 
     iq_block f;
     for (block_iq3_s *b = y; n > 0; b++, x += 256, n -= 256) {
         weights(w, x, im, 2 * sum_squares(x, 256) / 256, 0);
-        b->d = gg_f32_to_f16(fit_iq_block(&spec, x, w, &f) * 1.033f);
+        b->d = scale_half(fit_iq_block(&spec, x, w, &f) * 1.033f);
         memset(b->qh, 0, sizeof b->qh);
         for (int i = 0; i < 64; i++) {
             b->qs[i] = (uint8_t)f.index[i];
@@ -327,7 +327,7 @@ static void iq1_s_quantize(const float *x, void *y, int64_t n, const float *im) 
         }
         if (max == 0) { memset(b, 0, sizeof *b); continue; }
         const float unit = max / 15;
-        b->d = gg_f32_to_f16(unit * 1.125f);
+        b->d = scale_half(unit * 1.125f);
         for (int j = 0; j < 8; j++) b->qh[j] |= (uint16_t)(level(0.5f * (1 / unit * scale[j] - 1), 0, 7) << 12);
     }
 }
@@ -414,7 +414,7 @@ static void iq1_m_quantize(const float *x, void *y, int64_t n, const float *im) 
             }
         }
         if (q2 > 0) unit = xq / q2;
-        const uint16_t h = gg_f32_to_f16(unit * 1.1125f);
+        const uint16_t h = scale_half(unit * 1.1125f);
         for (int k = 0; k < 4; k++) b->scales[k] |= (uint16_t)(h >> 4 * k << 12);
     }
 }
@@ -475,7 +475,7 @@ static inline void iq4_weights(float *w, const float *x, const float *im, int n,
         else for (int k = i; k < i + per_sigma; k++) w[k] = x[k] * x[k];
     }
 }
-static void iq4_nl_encode(const float *x, block_iq4_nl *b, int64_t n, const float *im, bool search) {
+static inline void iq4_nl_fit(const float *x, block_iq4_nl *b, int64_t n, const float *im, bool search) {
     groups g;
     float w[32 * LANES], scale[LANES], inverse[LANES];
     uint8_t q[32];
@@ -485,7 +485,7 @@ static void iq4_nl_encode(const float *x, block_iq4_nl *b, int64_t n, const floa
         set_groups(&g, x, w, count, 32);
         fit_iq4(&g, search, scale, inverse);
         for (int j = 0; j < count; j++, b++) {
-            b->d = gg_f32_to_f16(scale[j]);
+            b->d = scale_half(scale[j]);
             iq4_levels(q, x + 32 * j, 32, inverse[j]);
             pack_nibbles(b->qs, q, 16);
         }
@@ -493,8 +493,14 @@ static void iq4_nl_encode(const float *x, block_iq4_nl *b, int64_t n, const floa
         if (im) im += 32 * count;
     }
 }
-static void iq4_nl_quantize(const float *x, void *y, int64_t n, const float *im) { iq4_nl_encode(x, y, n, im, true); }
-static void iq4_nl_from_f32(const float *x, void *y, int64_t n) { iq4_nl_encode(x, y, n, NULL, false); }
+static void iq4_nl_round(const float *x, void *y, int64_t n, const float *im) { iq4_nl_fit(x, y, n, im, false); }
+static void iq4_nl_search(const float *x, void *y, int64_t n, const float *im) { iq4_nl_fit(x, y, n, im, true); }
+static void iq4_nl_quantize(const float *x, void *y, int64_t n, const float *im) {
+    quantize_limited(iq4_nl_search, 32, sizeof(block_iq4_nl), x, y, n, im);
+}
+static void iq4_nl_from_f32(const float *x, void *y, int64_t n) {
+    quantize_limited(iq4_nl_round, 32, sizeof(block_iq4_nl), x, y, n, NULL);
+}
 
 static void iq4_xs_quantize(const float *x, void *y, int64_t n, const float *im) {
     groups g;
@@ -507,9 +513,9 @@ static void iq4_xs_quantize(const float *x, void *y, int64_t n, const float *im)
         fit_iq4(&g, true, scale, inverse);
         float peak = 0;
         for (int j = 0; j < 8; j++) if (fabsf(scale[j]) > fabsf(peak)) peak = scale[j];
-        const float unit = -peak / 32, inv = reciprocal(unit);
+        const float unit = limit_scale(-peak / 32), inv = reciprocal(unit);
         memset(b, 0, sizeof *b);
-        b->d = gg_f32_to_f16(unit);
+        b->d = scale_half(unit);
         for (int j = 0; j < 8; j++) {
             const int m = level(inv * scale[j], -32, 31);
             iq4_levels(q, x + 32 * j, 32, reciprocal(unit * (float)m));

@@ -17,9 +17,13 @@ static inline int load_groups(const float *x, const float *im, int64_t n, int64_
     set_groups(g, x + at, w, count, 32);
     return count;
 }
-#define SYMMETRIC_QUANTIZE(t, HALF, PACK) \
+#define WEIGHTED_QUANTIZE(t) \
     static void t##_quantize(const float *x, void *y, int64_t n, const float *im) { \
-        if (!im) { t##_from_f32(x, y, n); return; } \
+        if (im) quantize_limited(t##_fit, 32, sizeof(block_##t), x, y, n, im); \
+        else t##_from_f32(x, y, n); \
+    }
+#define SYMMETRIC_QUANTIZE(t, HALF, PACK) \
+    static void t##_fit(const float *x, void *y, int64_t n, const float *im) { \
         const float sigma2 = sum_squares(x, n) / (float)n; \
         block_##t *b = y; \
         groups g; \
@@ -30,14 +34,14 @@ static inline int load_groups(const float *x, const float *im, int64_t n, int64_
             fit_symmetric(&g, HALF, &s); \
             for (int j = 0; j < g.count; j++, b++, at += 32) { \
                 symmetric_levels(q, x + at, &s, j, 32, HALF); \
-                b->d = gg_f32_to_f16(s.scale[j]); \
+                b->d = scale_half(s.scale[j]); \
                 PACK; \
             } \
         } \
-    }
+    } \
+    WEIGHTED_QUANTIZE(t)
 #define AFFINE_QUANTIZE(t, TOP, PACK) \
-    static void t##_quantize(const float *x, void *y, int64_t n, const float *im) { \
-        if (!im) { t##_from_f32(x, y, n); return; } \
+    static void t##_fit(const float *x, void *y, int64_t n, const float *im) { \
         const float sigma2 = sum_squares(x, n) / (float)n; \
         block_##t *b = y; \
         groups g; \
@@ -48,11 +52,12 @@ static inline int load_groups(const float *x, const float *im, int64_t n, int64_
             fit_affine(&g, TOP, fine_candidates, &a); \
             for (int j = 0; j < g.count; j++, b++, at += 32) { \
                 affine_levels(q, x + at, &a, j, 32, TOP); \
-                b->d = gg_f32_to_f16(a.scale[j]), b->m = gg_f32_to_f16(-a.minus_min[j]); \
+                b->d = scale_half(a.scale[j]), b->m = scale_half(-a.minus_min[j]); \
                 PACK; \
             } \
         } \
-    }
+    } \
+    WEIGHTED_QUANTIZE(t)
 SYMMETRIC_QUANTIZE(q4_0, 8, vb_store_nibbles(b->qs, vb_load(q)))
 SYMMETRIC_QUANTIZE(q5_0, 16, pack_five_bits(b->qs, &b->qh, vb_load(q)))
 AFFINE_QUANTIZE(q4_1, 15, vb_store_nibbles(b->qs, vb_load(q)))
@@ -91,9 +96,9 @@ static inline void affine_block(const float *x, const float *im, const float *w,
     set_groups(&g, x, w, count, n);
     fit_affine(&g, top, im ? fine_candidates : plain, &a);
     for (int j = 0; j < count; j++) sw[j] = sum(w + n * j, n);
-    *d = gg_f32_to_f16(im ? fit_positive(a.scale, sw, count, scale_top, qscale)
+    *d = scale_half(im ? fit_positive(a.scale, sw, count, scale_top, qscale)
                           : unit_scales(a.scale, count, scale_top, qscale));
-    *dmin = gg_f32_to_f16(im ? fit_positive(a.minus_min, sw, count, scale_top, qmin)
+    *dmin = scale_half(im ? fit_positive(a.minus_min, sw, count, scale_top, qmin)
                              : unit_scales(a.minus_min, count, scale_top, qmin));
     const float scale = gg_f16_to_f32(*d), min = gg_f16_to_f32(*dmin);
     for (int j = 0; j < count; j++) {
@@ -174,7 +179,7 @@ static void q3_K_quantize(const float *x, void *y, int64_t n, const float *im) {
             for (int j = 0; j < 16; j++) qscale[j] = peak != 0 ? (uint8_t)(level(inv * scale[j], -32, 31) + 32) : 0;
             d = reciprocal(inv);
         }
-        b->d = gg_f32_to_f16(d);
+        b->d = scale_half(d);
         gg_k3_pack(b->scales, qscale);
         for (int j = 0; j < 16; j++)
             final_levels(q + 16 * j, x + 16 * j, 16, gg_f16_to_f32(b->d) * (float)(qscale[j] - 32), 0, -4, 3);
@@ -195,7 +200,7 @@ static void q6_K_quantize(const float *x, void *y, int64_t n, const float *im) {
         fit_symmetric(&g, 32, &s);
         const float peak = extreme(s.scale, 16), inv = -128 / peak;
         if (!(fabsf(peak) >= 1e-15f)) { memset(b, 0, sizeof *b); continue; }
-        b->d = gg_f32_to_f16(1 / inv);
+        b->d = scale_half(1 / inv);
         for (int j = 0; j < 16; j++) {
             b->scales[j] = (int8_t)level(inv * s.scale[j], -128, 127);
             symmetric_levels(q + 16 * j, x + 16 * j, &s, j, 16, 32);

@@ -97,15 +97,44 @@ bool gg_requires_imatrix(int type) { return types[type].encoder == ENCODER_WEIGH
 
 bool gg_quantizer_ready(int type) { return types[type].grid == GG_GRID_NONE || gg_grid_get(types[type].grid); }
 
-size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix) {
+static _Thread_local bool noted;        /* beyond the range, since the start of this thread's row */
+void gg_note_beyond_range(void) { noted = true; }
+
+/* Whether a finite element has become an infinity, whose bits are given. */
+static bool has_overflowed(const float *x, const uint16_t *y, int64_t n, int infinity) {
+    int16_t largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int16_t magnitude = (int16_t)(y[i] & 0x7fff);
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    for (int64_t i = 0; largest >= infinity && i < n; i++)
+        if ((y[i] & 0x7fff) >= infinity && x[i] - x[i] == 0) return true;
+    return false;
+}
+/* Whether the row that this thread has just converted is beyond the range of the type. */
+static bool beyond_range(int type, const float *x, const void *y, int64_t n) {
+    if (type == GGML_TYPE_F16) return has_overflowed(x, y, n, 0x7c00);
+    if (type == GGML_TYPE_BF16) return has_overflowed(x, y, n, 0x7f80);
+    return noted;
+}
+bool gg_convert_row(int type, const float *x, void *y, int64_t n) {
+    noted = false;
+    gg_isa_active()->from_f32[type](x, y, n);
+    return !beyond_range(type, x, y, n);
+}
+size_t gg_quantize_rows(int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix,
+                        int64_t *beyond) {
     const gg_quantize_fn quantize = gg_isa_active()->quantize[type];
     const gg_from_f32_fn from_f32 = gg_isa_active()->from_f32[type];
+    *beyond = nrows;
     if (!(quantize || from_f32) || (gg_requires_imatrix(type) && !imatrix) || !gg_quantizer_ready(type)) return 0;
     const size_t row = gg_row_size(type, n_per_row);
     for (int64_t i = 0; i < nrows; i++, src += n_per_row) {
         void *y = (char *)dst + (size_t)i * row;
+        noted = false;
         if (quantize) quantize(src, y, n_per_row, imatrix);
         else from_f32(src, y, n_per_row);
+        if (*beyond == nrows && beyond_range(type, src, y, n_per_row)) *beyond = i;
     }
     return (size_t)nrows * row;
 }

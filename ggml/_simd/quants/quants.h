@@ -8,14 +8,18 @@
 #include "quant_k.h"
 #include "quant_iq.h"
 
-/* from_f32 of the types whose encoder is SEARCH: the search without importance weights. */
-#define FROM_F32_NONE(name)
-#define FROM_F32_DIRECT(name)
-#define FROM_F32_EITHER(name)
-#define FROM_F32_WEIGHTED(name)
-#define FROM_F32_SEARCH(name) \
-    static void name##_from_f32(const float *x, void *y, int64_t n) { name##_quantize(x, y, n, NULL); }
-#define TYPE(id, NAME, name, blck, bytes, kind, activation, encoder, grid) FROM_F32_##encoder(name)
+/* <name>_limited: the search, for elements of any magnitude. from_f32 of the types whose encoder is SEARCH: without
+ * importance weights. */
+#define FUNCTIONS_NONE(name, blck, bytes)
+#define FUNCTIONS_DIRECT(name, blck, bytes)
+#define FUNCTIONS_EITHER(name, blck, bytes)
+#define FUNCTIONS_WEIGHTED(name, blck, bytes) \
+    static void name##_limited(const float *x, void *y, int64_t n, const float *im) { \
+        quantize_limited(name##_quantize, blck, bytes, x, y, n, im); \
+    }
+#define FUNCTIONS_SEARCH(name, blck, bytes) FUNCTIONS_WEIGHTED(name, blck, bytes) \
+    static void name##_from_f32(const float *x, void *y, int64_t n) { name##_limited(x, y, n, NULL); }
+#define TYPE(id, NAME, name, blck, bytes, kind, activation, encoder, grid) FUNCTIONS_##encoder(name, blck, bytes)
 #include "../tables/types.h"
 #undef TYPE
 
@@ -29,9 +33,9 @@
 
 #define ENTER_ENCODER_NONE(id, name)
 #define ENTER_ENCODER_DIRECT(id, name)   k->from_f32[id] = name##_from_f32;
-#define ENTER_ENCODER_WEIGHTED(id, name) k->quantize[id] = name##_quantize;
+#define ENTER_ENCODER_WEIGHTED(id, name) k->quantize[id] = name##_limited;
 #define ENTER_ENCODER_SEARCH(id, name)   ENTER_ENCODER_DIRECT(id, name) ENTER_ENCODER_WEIGHTED(id, name)
-#define ENTER_ENCODER_EITHER(id, name)   ENTER_ENCODER_DIRECT(id, name) ENTER_ENCODER_WEIGHTED(id, name)
+#define ENTER_ENCODER_EITHER(id, name)   ENTER_ENCODER_DIRECT(id, name) k->quantize[id] = name##_quantize;
 
 static void install_quants(gg_kernels *k) {
 #define TYPE(id, NAME, name, blck, bytes, kind, activation, encoder, grid) \

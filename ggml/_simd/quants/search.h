@@ -44,6 +44,20 @@ static inline void importance(float *w, const float *x, const float *im, int n, 
     }
 }
 
+/* quantize(x, y, n, im) for elements of any magnitude: sums over elements beyond 2^28 may overflow. No type whose
+ * scales are f16 holds larger ones; they are limited to it, and NaN becomes 0, block by block. */
+static void quantize_limited(gg_quantize_fn quantize, int64_t block, size_t bytes, const float *x, void *y, int64_t n,
+                             const float *im) {
+    const float most = 0x1p28f;
+    if (max_abs_or_inf(x, n) < most) { quantize(x, y, n, im); return; }
+    float near[256];
+    gg_note_beyond_range();
+    for (char *b = y; n > 0; n -= block, x += block, b += bytes, im = im ? im + block : NULL) {
+        for (int64_t i = 0; i < block; i++) near[i] = x[i] != x[i] ? 0 : fminf(fmaxf(x[i], -most), most);
+        quantize(near, b, block, im);
+    }
+}
+
 /* ---- affine: x = scale l + min, l = 0..top, min <= 0 ------------------------------------------------------------- */
 /* The inverse scales (top + first + k step) / (max - min) for k = 0..count; the error is absolute or squared. */
 typedef struct { float first, step; int count; bool absolute; } candidates;

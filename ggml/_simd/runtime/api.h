@@ -57,7 +57,9 @@
     X(const ggml_type_traits *, type_traits, (int type))                                                               \
     X(const ggml_type_traits_cpu *, type_traits_cpu, (int type))                                                       \
     X(size_t, quantize_rows,                                                                                           \
-      (int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix))                 \
+      (int type, const float *src, void *dst, int64_t nrows, int64_t n_per_row, const float *imatrix,                  \
+       int64_t *beyond))                                                                                               \
+    X(bool, convert_row, (int type, const float *x, void *y, int64_t n))                                               \
     X(bool, requires_imatrix, (int type))                                                                              \
     X(bool, quantizer_ready, (int type))                                                                               \
     X(bool, validate_rows, (int type, const void *data, size_t nbytes))                                                \
