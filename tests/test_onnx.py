@@ -932,3 +932,27 @@ def test_a_share_of_onnx_own_tests():
                 if reason:
                     failed[case.name] = reason
     assert ran > 200 and not failed
+
+
+def test_some_outputs_alone():
+    """Nodes that no wanted output needs do not run, and inputs that only they read may be left out."""
+    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Add", ["y", "b"], ["z"]),
+             helper.make_node("Gather", ["y", "i"], ["w"])]  # fmt: skip
+    info = helper.make_tensor_value_info
+    inputs = [info("x", 1, ["n"]), info("b", 1, ["n"]), info("i", 7, [1])]
+    graph = helper.make_graph(nodes, "g", inputs, [info(n, 1, None) for n in "yzw"])
+    model = ggml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+    x, b = np.array([1, 2], np.float32), np.array([5, 7], np.float32)
+    (y,) = model.run(x, outputs=["y"])
+    np.testing.assert_array_equal(y, -x)
+    z, y = model.run({"x": x, "b": b}, outputs=["z", "y"])
+    np.testing.assert_array_equal(z, b - x)
+    np.testing.assert_array_equal(y, -x)
+    y[:] = 0
+    (z,) = model.run(x=x, b=b, i=np.array([9]), outputs="z")  # this index would be an error
+    np.testing.assert_array_equal(z, b - x)
+    with pytest.raises(ValueError, match="Model.run: output 'v' is not one of 'y', 'z', 'w'"):
+        model.run(x, outputs=["v"])
+    with pytest.raises(ValueError, match="Model.run: inputs are missing: 'b'"):
+        model.run(x, outputs=["z"])
+    assert len(model.run(x, b, np.array([1]))) == 3

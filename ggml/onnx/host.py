@@ -1,6 +1,7 @@
 """Evaluation on the host: constants, shapes, and operators that no rule lowers.
 
-The reference implementation of the onnx package computes them, so that what is folded means what ONNX says.
+Operators of machine learning and of text are our own (arrays). The reference implementation of the onnx package
+computes all others, so that what is folded means what ONNX says.
 """
 
 from __future__ import annotations
@@ -8,29 +9,23 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from onnx import TypeProto, ValueInfoProto, helper
+from onnx import TensorProto, TypeProto, ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from . import arrays
 from .graph import copied
 from .opsets import ALIGN, aligned
+from .values import unsigned
+
+OPERATORS = arrays.load()
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 LEAST = {"QuantizeLinear": 19, "DequantizeLinear": 19}  # the versions from which the reference knows them
+UNSIGNED = {TensorProto.UINT32: np.uint32, TensorProto.UINT64: np.uint64}
 
 
 class HostError(RuntimeError):
     """An operator that could not be evaluated."""
-
-
-def zip_map(node, x):
-    """A list with a dict for each row of x: numbers by the labels of the classes."""
-    labels = node.attr("classlabels_int64s") or node.attr("classlabels_strings") or []
-    if x.ndim > 2 or x.shape[-1] != len(labels):
-        raise ValueError(f"{len(labels)} labels for an array of {list(x.shape)}")
-    return [dict(zip(labels, row.tolist())) for row in np.atleast_2d(x)]
-
-
-OWN = {"ai.onnx.ml.ZipMap": zip_map}  # what the reference lacks
 
 
 def evaluator(node):
@@ -51,6 +46,30 @@ def evaluator(node):
     return found
 
 
+def prepared(node):
+    """The function of a node of an operator of our own, kept with it."""
+    found = node.attrs.get("ggml.function")
+    if found is None:
+        node.attrs["ggml.function"] = found = OPERATORS[node.op](node)
+    return found
+
+
+def computed(node, values):
+    """The outputs of a node, without those that are omitted."""
+    with np.errstate(all="ignore"):
+        if node.op in OPERATORS:
+            found = prepared(node)(*values)
+            found = found if isinstance(found, tuple) else [found]
+            return [f for f, name in zip(found, node.outputs) if name]
+        if node.op == "Cast" and node.attr("to") in UNSIGNED and values[0].dtype.kind == "f":
+            return [unsigned(values[0], UNSIGNED[node.attr("to")])]
+        if node.op == "GatherElements":  # the reference does not return for an index far out of range
+            return [np.take_along_axis(values[0], values[1], node.attr("axis", 0))]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return evaluator(node).run(None, {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]})
+
+
 def evaluate(node, values):
     """The outputs of a node for one array, list or None per input, as a list of the same.
 
@@ -61,15 +80,7 @@ def evaluate(node, values):
     try:
         if ALIGN in node.attrs:
             values = [values[0], values[1].reshape(aligned(node, values[0].shape, values[1].shape))]
-        feeds = {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]}
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            if node.op in OWN:
-                results = iter([OWN[node.op](node, *values)])
-            elif node.op == "GatherElements":  # the reference does not return for an index far out of range
-                results = iter([np.take_along_axis(values[0], values[1], node.attr("axis", 0))])
-            else:
-                results = iter(evaluator(node).run(None, feeds))
+        results = iter(computed(node, values))
     except Exception as error:
         shapes = ", ".join(f"{n!r} {getattr(v, 'shape', type(v).__name__)}" for n, v in zip(node.inputs, values))
         # What the reference says of an operator that it lacks is advice for its developers.

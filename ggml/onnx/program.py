@@ -63,6 +63,16 @@ class Program(Owner):
         self.inputs, self.outputs, self.by_value = inputs, outputs, set(by_value)
         self.plans: OrderedDict[Any, Plan] = OrderedDict()
 
+    def part(self, outputs):
+        """The program of those nodes that some of the outputs need, with those inputs that they read."""
+        needed, nodes = set(outputs), []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.outputs):
+                nodes.append(node)
+                needed |= node.uses()
+        inputs = [n for n in self.inputs if n in needed]
+        return Program(self.model, nodes[::-1], self.known, inputs, list(outputs))
+
     def signature(self, name, value):
         """The part of the key that one operand contributes, and the value it has in the trace."""
         if not isinstance(value, np.ndarray) or value.dtype.kind in "OUSMm":

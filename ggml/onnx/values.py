@@ -118,6 +118,13 @@ def wrapped(dtype, bounds):
     return (smallest, largest), size
 
 
+def unsigned(array, dtype):
+    """Floats as unsigned integers, where negative ones count from the end of the type's range; C leaves them open."""
+    below = array < 0
+    rest = np.where(below, array, 0).astype(np.int64).astype(dtype)
+    return np.where(below, rest, np.where(below, 0, array).astype(dtype))
+
+
 class Drive(Exception):
     """A rule of control flow runs its body repeatedly from the host: step maps arrays by name to outputs by name."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import ggml
 
 from ..graph import numpy_type
-from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, floats, is_float, is_integer, ml_dtypes
+from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, Tensor, floats, is_float, is_integer, ml_dtypes
 from . import RULES, rule
 from .fused import X, function, joined, linear, number, odd, polynomial, product
 
@@ -138,10 +138,12 @@ def elu(b, node, x):
     return b.add(b.unary(ggml.ggml_relu, x), b.affine(below, node.attr("alpha", 1.0)))
 
 
-# Functions of recurrent networks that ONNX defined as operators until version 1.
+# Functions that ONNX defined as operators until version 1, most for recurrent networks.
 rule("Affine")(lambda b, node, x: b.affine(x, node.attr("alpha", 1.0), node.attr("beta", 0.0)))
 rule("ScaledTanh")(lambda b, node, x: b.affine(b.unary(ggml.ggml_tanh, b.affine(x, node.attr("beta"))),
                                                node.attr("alpha")))
+rule("ParametricSoftplus")(lambda b, node, x: b.affine(b.unary(ggml.ggml_softplus, b.affine(
+    *floats(x), node.attr("beta"))), node.attr("alpha")))
 rule("Softsign")(lambda b, node, x: b.div(x, b.affine(b.unary(ggml.ggml_abs, *floats(x)), 1.0, 1.0)))
 
 
@@ -216,15 +218,11 @@ def whole_quotient(b, x, y):
 def mod(b, node, x, y):
     if not is_integer(x.dtype):
         floats(x)
-        x, y = b.use(x), b.use(y)
-        whole = b.unary(ggml.ggml_trunc if node.attr("fmod", 0) else ggml.ggml_floor, b.div(x, y))
-        rest = b.sub(x, b.mul(whole, y))
-        infinite = b.less(b.full((), np.finfo(np.float32).max), b.unary(ggml.ggml_abs, y))
-        other = x  # of an infinite divisor: itself, or the divisor where the signs differ
-        if not node.attr("fmod", 0):
-            other = b.select(b.less(b.mul(x, b.unary(ggml.ggml_sgn, y)), b.full((), 0, x.dtype)), y, x)
-        finite = b.less(b.unary(ggml.ggml_abs, x), b.full((), np.inf, x.dtype))
-        return b.select(b.logical_and(infinite, finite), other, rest)
+        rest = b.binary(ggml.ext.fmod, x, y)
+        if node.attr("fmod", 0):
+            return rest
+        zero = b.full((), 0, x.dtype)  # where the signs differ, the remainder of the quotient rounded down is larger
+        return b.select(b.less(b.mul(rest, b.unary(ggml.ggml_sgn, b.use(y))), zero), b.add(rest, y), rest)
     fmod, largest = node.attr("fmod", 0), max(map(abs, y.bounds))
     rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, whole_quotient(b, x, y), y, dtype=F32), dtype=F32)
     if not fmod:  # the sign is the divisor's
@@ -285,7 +283,8 @@ def general_power(b, x, y):
     sign = b.affine(b.mul(odd, negative), -2.0, 1.0)
     fraction = b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, y, whole, dtype=F32)))
     bad = b.unary(ggml.ggml_sqrt, b.negative(b.mul(fraction, negative)))  # sqrt(-1) = NaN
-    return b.add(b.binary(ggml.ggml_mul, size, sign), bad)
+    one = b.full((), 1, x.dtype)
+    return b.select(b.equal(x, one), one, b.add(b.binary(ggml.ggml_mul, size, sign), bad))  # 1^NaN = 1
 
 
 @rule("Sum", "Mean")
@@ -351,7 +350,7 @@ def convert(b, x, dtype, saturate=1):
         y.made = x.made if x.made and x.made[0] == "hot" else None
         return y
     if dtype == BOOL:
-        return b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32)), dtype=BOOL)
+        return b.logical_not(b.equal(Tensor(x.t, x.shape, F32), b.full((), 0.0)))  # NaN is true
     if is_float(dtype):
         return b.rounded(x, dtype)
     if dtype in NARROW:
@@ -360,6 +359,8 @@ def convert(b, x, dtype, saturate=1):
         raise OnHost(f"conversion to {dtype}")
     if x.bounds:
         return b.like(x.t, x.shape, dtype, x.bounds)
+    if dtype.kind == "u" and dtype.itemsize > 2:
+        raise OnHost(f"negative numbers wrap around in {dtype}")
     y = b.unary(ggml.ggml_trunc, x)
     if dtype.itemsize < 4:  # what lies beyond the type wraps around
         return b.like(y.t, x.shape, dtype, (-EXACT, EXACT))

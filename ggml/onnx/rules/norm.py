@@ -70,6 +70,12 @@ def per_channel(b, x, scale, bias):
     return b.add(b.mul(x, scale), bias)
 
 
+@rule("ImageScaler", on_floats=True)
+def image_scaler(b, node, x):
+    bias = np.asarray(node.attr("bias"), np.float32)
+    return b.add(b.affine(x, node.attr("scale", 1.0)), b.constant(bias.reshape(1, -1, 1, 1)))
+
+
 def moments(b, x, axes):
     """Mean and variance over axes."""
     mean = b.reduce_sum(x, axes, True, mean=True)

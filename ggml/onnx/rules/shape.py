@@ -140,6 +140,18 @@ def pad(b, node, x, pads=None, value=None, axes=None):
     return b.add(padded, b.constant(np.where(place < 0, fill, 0).astype(np.float32)))
 
 
+@rule("Crop")
+def crop(b, node, x):
+    """Planes without a border (left, top, right, bottom), or a part of them of a size, from its left and top."""
+    left, top, right, bottom = node.attr("border")
+    size = node.attr("scale") or [n - a - z for n, a, z in zip(x.shape[2:], (top, left), (bottom, right))]
+    for axis, start, n in zip((2, 3), (top, left), size):
+        if not 0 <= start <= start + n <= x.shape[axis] or n < 1:
+            raise ValueError(f"entries {start} to {start + n} of an axis of {x.shape[axis]}")
+        x = b.slice(x, axis, start, n)
+    return x
+
+
 @rule("DepthToSpace", "SpaceToDepth")
 def depth_to_space(b, node, x):
     (n, c, h, w), s, depth_first = x.shape, node.attr("blocksize"), node.attr("mode", "DCR") == "DCR"
