@@ -27,12 +27,10 @@ def coordinates(mode, n, size, scale, span):
     if mode == "tf_crop_and_resize":
         start, end = span
         return start * (n - 1) + (i * (end - start) * (n - 1) / (size - 1) if size > 1 else (end - start) * (n - 1) / 2)
-    x = (i + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel" and size == 1:
-        return x * 0
-    if mode == "half_pixel_symmetric":
-        x += n / 2 * (1 - size / (scale * n))
-    return x
+        return i * 0
+    offset = n / 2 * (1 - size / (scale * n)) if mode == "half_pixel_symmetric" else 0
+    return offset + (i + 0.5) / scale - 0.5  # in this order of the specification: they may be rounded to whole numbers
 
 
 NEAREST: dict[str, Any] = {  # how coordinates become entries
@@ -115,6 +113,8 @@ def resize(b, node, x, *operands):
     for i, (a, size, scale) in enumerate(zip(axes, sizes, scales)):
         n = x.shape[a]
         span = (roi[i], roi[i + len(axes)]) if mode == "tf_crop_and_resize" and roi is not None else (0, 1)
+        if scale == 1 and mode != "tf_crop_and_resize":  # whatever the mode says of coordinates
+            continue
         at = coordinates(mode, n, size, scale, span)
         if n != size or not np.allclose(at, np.arange(n)):
             matrix = weights(node, at, n, scale)
