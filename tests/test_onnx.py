@@ -956,3 +956,25 @@ def test_some_outputs_alone():
     with pytest.raises(ValueError, match="Model.run: inputs are missing: 'b'"):
         model.run(x, outputs=["z"])
     assert len(model.run(x, b, np.array([1]))) == 3
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 4, 5), (2, 1, 3, 2, 4), (1, 2, 1, 2, 1, 3)])
+@pytest.mark.parametrize("fill", [0.0, 2.5, -math.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_constant_padding(shape, fill, dtype):
+    """Some axes, all axes, and negative widths, which crop."""
+    rng = np.random.default_rng(len(shape))
+    x = (rng.normal(size=shape) * 9).astype(dtype)
+    fill = np.array(fill if dtype == np.float32 else int(max(fill, -7)), dtype)
+    for least in (-1, 0, 1):
+        pads = rng.integers(least, 3, (2, len(shape)))
+        pads[:, : len(shape) // 2] *= rng.integers(0, 2)
+        small = np.array(shape) + np.minimum(pads, 0).sum(0) < 1
+        pads[:, small] = 0
+        info = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), shape)
+        node = helper.make_node("Pad", ["x", "p", "v"], ["y"])
+        constants = [numpy_helper.from_array(a, n) for n, a in (("p", pads.ravel()), ("v", fill))]
+        graph = helper.make_graph([node], "g", [info], [onnx.ValueInfoProto(name="y")], constants)
+        (found,) = ggml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])).run(x)
+        cut = x[tuple(slice(-min(p, 0), n + min(q, 0)) for n, p, q in zip(shape, *pads))]
+        np.testing.assert_array_equal(found, np.pad(cut, np.maximum(pads, 0).T, constant_values=fill))

@@ -136,3 +136,34 @@ def test_negative_numbers_as_unsigned_ones(to, dtype, size):
     want = np.array([int(v) % (int(np.iinfo(dtype).max) + 1) for v in x], dtype)
     np.testing.assert_array_equal(one("Cast", x, to=getattr(TensorProto, to)), want)
     np.testing.assert_array_equal(one("Cast", x.astype(np.float16), to=getattr(TensorProto, to)), want)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_scattering(reduction, dtype):
+    """Several updates of one element are combined; of elements that are replaced each has one."""
+    rng = np.random.default_rng(0)
+    x, combine = (rng.normal(size=(5, 4, 3)) * 4).astype(dtype), {
+        "none": lambda a, b: b, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[reduction]
+    for axis in (0, 1, -1):
+        shape = (3, 3, 2)
+        index = rng.integers(-x.shape[axis], x.shape[axis], shape)
+        if reduction == "none":
+            index = np.argsort(rng.random(shape), axis)
+        updates, want = (rng.normal(size=shape) * 4).astype(dtype), x.copy()
+        if dtype != np.int64:
+            updates[0, 0, 0] = np.nan
+        for at in np.ndindex(shape):
+            to = list(at)
+            to[axis] = index[at]
+            want[tuple(to)] = combine(want[tuple(to)], updates[at])
+        found = one("ScatterElements", x, index, updates, axis=axis, reduction=reduction)
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+    for depth in (1, 2, 3):
+        index = np.stack([rng.integers(-n, n, 6) for n in x.shape[:depth]], 1)
+        index = index if reduction != "none" else np.array([[k % n for n in x.shape[:depth]] for k in range(4)])
+        updates, want = (rng.normal(size=(len(index), *x.shape[depth:])) * 4).astype(dtype), x.copy()
+        for i, row in zip(index.tolist(), updates):
+            want[tuple(i)] = combine(want[tuple(i)], row)
+        found = one("ScatterND", x, index, updates, reduction=reduction)
+        np.testing.assert_allclose(found, want, rtol=1e-6)

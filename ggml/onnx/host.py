@@ -65,9 +65,31 @@ def computed(node, values):
             return [unsigned(values[0], UNSIGNED[node.attr("to")])]
         if node.op == "GatherElements":  # the reference does not return for an index far out of range
             return [np.take_along_axis(values[0], values[1], node.attr("axis", 0))]
+        return by_reference(node, values)
+
+
+class UnfitError(ValueError):
+    """What the reference refuses, in words of our own: its messages are meant for its developers."""
+
+
+def by_reference(node, values):
+    """The outputs of a node as onnx's reference evaluator computes them."""
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return evaluator(node).run(None, {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]})
+    except Exception as error:
+        if isinstance(error, NotImplementedError) or "Did you recompile" in str(error):
+            raise UnfitError("there is no implementation of the operator") from error
+        types = [getattr(v, "dtype", type(v).__name__) for v in values if v is not None]
+        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("ggml.") and not hasattr(v, "nodes")}
+        raise UnfitError(f"operands of {', '.join(map(str, types)) or 'no type'} in these shapes, with "
+                         f"{shown(attrs) or 'no attributes'}, do not fit the operator") from error
+
+
+def shown(attrs):
+    """Attributes in words, each in a few characters."""
+    return ", ".join(f"{k}={v!r}" if len(repr(v)) < 60 else f"{k}=..." for k, v in sorted(attrs.items()))
 
 
 def evaluate(node, values):
@@ -83,9 +105,7 @@ def evaluate(node, values):
         results = iter(computed(node, values))
     except Exception as error:
         shapes = ", ".join(f"{n!r} {getattr(v, 'shape', type(v).__name__)}" for n, v in zip(node.inputs, values))
-        # What the reference says of an operator that it lacks is advice for its developers.
-        lacks = isinstance(error, NotImplementedError) or "Did you recompile" in str(error)
-        why = "there is no implementation of the operator" if lacks else f"{type(error).__name__}: {error}"
+        why = error if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
         raise HostError(f"ggml.onnx: {node} with {shapes}: {why}") from error
     outputs = [next(results) if name else None for name in node.outputs]
     return [np.asarray(o) if isinstance(o, np.generic) else o for o in outputs]

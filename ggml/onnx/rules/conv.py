@@ -10,6 +10,7 @@ from ..values import F32, OnHost, Tensor, count, extents
 from . import rule
 from .fused import biased
 from .matmul import bytes_of, centred, codes_of
+from .shape import padded
 
 FEW = 8  # output places of a convolution that is computed as a product of vectors
 
@@ -38,21 +39,6 @@ def places(size, kernel, strides, dilations, pads):
     if min(out) < 1:
         raise ValueError(f"ggml.onnx: a window of {list(kernel)} does not fit into {list(size)}")
     return out
-
-
-def padded(b, x, pads):
-    """x with zeros around its last axes, as one ggml node."""
-    if not any(p for pair in pads for p in pair):
-        return x
-    x = b.contiguous(x)
-    widths = [0] * 8
-    for i, (before, after) in enumerate(reversed(pads)):
-        widths[2 * i : 2 * i + 2] = before, after
-    lead = x.shape[: len(x.shape) - len(pads)]
-    flat = b.reshape(x, (count(lead), *x.shape[len(lead) :]))
-    t = ggml.ggml_pad_ext(b.ctx, flat.t, *widths)
-    shape = [n + p + q for n, (p, q) in zip(x.shape[len(lead) :], pads)]
-    return b.reshape(b.with_shape(t, (count(lead), *shape), x), (*lead, *shape))
 
 
 @rule("Conv", on_floats=True)

@@ -88,6 +88,22 @@ def apply(b, x, axis, matrix):
     return total
 
 
+def interpolated(b, node, x, axes, sizes, scales, mode):
+    """Linear interpolation of images as one operation, where it means the same; else None."""
+    flags = {"half_pixel": 0, "pytorch_half_pixel": 0, "align_corners": ggml.GGML_SCALE_FLAG_ALIGN_CORNERS}
+    rank, shape = len(x.shape), list(x.shape)
+    if (node.attr("mode") != "linear" or mode not in flags or node.attr("antialias", 0) or rank > 4 or rank < 2
+            or node.attr("exclude_outside", 0)):
+        return None
+    for a, size, scale in zip(axes, sizes, scales):
+        n = x.shape[a]
+        if scale != 1 and (a < rank - 2 or size == 1 or abs(scale * n - size) > 1e-9 * size):
+            return None
+        shape[a] = size
+    t = ggml.ggml_interpolate(b.ctx, b.contiguous(x).t, *extents(shape), ggml.GGML_SCALE_MODE_BILINEAR | flags[mode])
+    return b.with_shape(t, shape, x)
+
+
 @rule("Resize", "Upsample")
 def resize(b, node, x, *operands):
     if node.op == "Upsample" or node.version < 11:
@@ -108,6 +124,9 @@ def resize(b, node, x, *operands):
         scales = np.asarray(scales, np.float64)
         sizes = [int(math.floor(x.shape[a] * s)) for a, s in zip(axes, scales)]
     mode = node.attr("coordinate_transformation_mode", "half_pixel")
+    y = interpolated(b, node, x, axes, sizes, scales, mode)
+    if y:
+        return y
     inside, beyond = np.ones((1,) * rank, bool), node.attr("extrapolation_value", 0.0)
     result, repeated = x, list(x.shape)
     for i, (a, size, scale) in enumerate(zip(axes, sizes, scales)):
@@ -127,8 +146,7 @@ def resize(b, node, x, *operands):
             inside = inside & fits.reshape([-1 if k == a else 1 for k in range(rank)])
     if repeated != list(x.shape):
         shape = [n if r == p else r for r, n, p in zip(repeated, result.shape, x.shape)]
-        ne0, ne1, ne2, ne3 = extents(shape)
-        t = ggml.ggml_interpolate(b.ctx, b.contiguous(result).t, ne0, ne1, ne2, ne3, ggml.GGML_SCALE_MODE_NEAREST)
+        t = ggml.ggml_interpolate(b.ctx, b.contiguous(result).t, *extents(shape), ggml.GGML_SCALE_MODE_NEAREST)
         result = b.with_shape(t, shape, x)
     if inside.all():
         return result
