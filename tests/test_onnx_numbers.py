@@ -159,9 +159,10 @@ def test_scattering(reduction, dtype):
             want[tuple(to)] = combine(want[tuple(to)], updates[at])
         found = one("ScatterElements", x, index, updates, axis=axis, reduction=reduction)
         np.testing.assert_allclose(found, want, rtol=1e-6)
-    for depth in (1, 2, 3):
+    for depth in (1, 2, 3, 4):
+        x = x if depth < 4 else (rng.normal(size=(3, 2, 2, 2, 11)) * 4).astype(dtype)  # wide slices
         index = np.stack([rng.integers(-n, n, 6) for n in x.shape[:depth]], 1)
-        index = index if reduction != "none" else np.array([[k % n for n in x.shape[:depth]] for k in range(4)])
+        index = index if reduction != "none" else np.array([[k % n for n in x.shape[:depth]] for k in range(3)])
         updates, want = (rng.normal(size=(len(index), *x.shape[depth:])) * 4).astype(dtype), x.copy()
         for i, row in zip(index.tolist(), updates):
             want[tuple(i)] = combine(want[tuple(i)], row)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from . import operator
@@ -10,27 +12,31 @@ UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimu
 
 
 def scattered(node, x, place, updates):
-    """A copy of x whose flattened elements at places are replaced by, or combined with, those of updates."""
-    y, reduction = np.array(x, order="C"), node.attr("reduction", "none")
-    flat, place, updates = y.reshape(-1), place.reshape(-1), updates.reshape(-1)
+    """A copy of x (rows, width) whose rows at places are replaced by, or combined with, those of updates."""
+    y, reduction = x.copy(), node.attr("reduction", "none")
     if reduction == "none":
-        flat[place] = updates
-    else:
-        UFUNCS[reduction].at(flat, place, updates)
+        y[place] = updates
+    elif y.shape[1] < 8:
+        flat = place[:, None] * y.shape[1] + np.arange(y.shape[1])
+        UFUNCS[reduction].at(y.reshape(-1), flat.ravel(), updates.ravel())
+    elif len(place):  # the updates of a row are combined first
+        order = np.argsort(place, kind="stable")
+        rows, first = np.unique(place[order], return_index=True)
+        y[rows] = UFUNCS[reduction](y[rows], UFUNCS[reduction].reduceat(updates[order], first, axis=0))
     return y
 
 
 def positions(x, index):
-    """Numbers of the flattened elements of x that an index, one array for each axis, means; negative ones count back."""
+    """Numbers of the slices of x that an index of its first axes means, an array for each; negative ones count back."""
     parts = [np.where(i < 0, i + n, i) for i, n in zip(index, x.shape)]
-    return np.ravel_multi_index(np.broadcast_arrays(*parts), x.shape)
+    return np.ravel_multi_index(np.broadcast_arrays(*parts), x.shape[: len(parts)]).reshape(-1)
 
 
 def scatter_elements(node):
     def function(x, index, updates):
         grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
         grid[node.attr("axis", 0)] = index
-        return scattered(node, x, positions(x, grid), updates)
+        return scattered(node, x.reshape(-1, 1), positions(x, grid), updates.reshape(-1, 1)).reshape(x.shape)
 
     return function
 
@@ -43,9 +49,8 @@ for name in ("ScatterElements", "Scatter"):
 def scatter_nd(node):
     def function(x, index, updates):
         depth = index.shape[-1]
-        rest = np.ogrid[tuple(slice(n) for n in x.shape[depth:])]
-        whole = (slice(None),) * (index.ndim - 1) + (None,) * len(rest)
-        grid = [index[..., k][whole] for k in range(depth)] + list(rest)
-        return scattered(node, x, positions(x, grid), updates)
+        width = math.prod(x.shape[depth:])
+        place = positions(x, [index[..., k] for k in range(depth)])
+        return scattered(node, x.reshape(-1, width), place, updates.reshape(-1, width)).reshape(x.shape)
 
     return function

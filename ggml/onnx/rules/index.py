@@ -43,6 +43,13 @@ def gather(b, node, x, index):
     return b.gather(x, axis, index)
 
 
+@rule("ai.onnx.ml.ArrayFeatureExtractor", on_floats=True)
+def columns(b, node, x, index):
+    """Entries of the last axis; the result has two axes at least."""
+    y = b.gather(x, len(x.shape) - 1, wrapped(b, b.reshape(index, (count(index.shape),)), x.shape[-1]))
+    return b.reshape(y, (1, *y.shape)) if len(x.shape) == 1 else y
+
+
 def flat_positions(b, shape, index, axis):
     """Positions in the flattened value of the entries that GatherElements and ScatterElements mean."""
     grid, stride = np.indices(index.shape), count(shape[axis + 1 :])
