@@ -9,7 +9,7 @@ onnx = pytest.importorskip("onnx")
 
 import sklearn_models  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
-from onnx_models import one  # noqa: E402
+from small_onnx import one  # noqa: E402
 
 import ggml.onnx  # noqa: E402
 
@@ -319,7 +319,7 @@ def test_maps():
 
 def both(first, x, op, **attrs):
     """The result of an operator of what a first node makes of x."""
-    from onnx_models import run
+    from small_onnx import run
 
     second = helper.make_node(op, ["z"], ["y"], domain="ai.onnx.ml", **attrs)
     return run([first, second], {"x": x}, domains=[("ai.onnx.ml", 3)])[0]

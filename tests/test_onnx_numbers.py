@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("onnx")
 
 from onnx import TensorProto  # noqa: E402
-from onnx_models import one  # noqa: E402
+from small_onnx import one  # noqa: E402
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

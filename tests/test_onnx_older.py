@@ -6,7 +6,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-from onnx_models import model, one, run  # noqa: E402
+from small_onnx import model, one, run  # noqa: E402
 
 import ggml.onnx  # noqa: E402
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from onnx_models import one  # noqa: E402
+from small_onnx import one  # noqa: E402
 
 MODES = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
          "tf_crop_and_resize"]  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 import ggml
 
 from .layout import Layout, collapse
+from .origins import OneHot, Spread
 from .values import BOOL, F32, Known, Tensor, count, is_float
 
 COMMUTATIVE = {ggml.ggml_add, ggml.ggml_mul, ggml.ext.maximum, ggml.ext.minimum, ggml.ext.equal}
@@ -87,10 +88,10 @@ class Builder(Layout):
         z = self.binary(ggml.ext.equal, x, y, dtype=BOOL)
         if is_float(x.dtype):
             return z
-        column = x.made[1] if x.made and x.made[0] == "spread" else x
+        column = x.origin.x if isinstance(x.origin, Spread) else x
         if isinstance(y, Known) and column.shape[-1:] == (1,) and 1 < z.shape[-1] == y.array.size \
                 and (y.array.reshape(-1) == np.arange(z.shape[-1])).all():
-            z.made = "hot", column
+            z.origin = OneHot(column)
         return z
 
     def logical_not(self, x):

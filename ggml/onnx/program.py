@@ -279,11 +279,11 @@ class Lowering:
             self.note(node, "host", reason)
 
         def step(values):
-            made: dict = {}
+            found: dict = {}
             for node in nodes:
-                arrays = [(made[n] if n in made else values[n]) if n else None for n in node.inputs]
-                made.update((n, a) for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n)
-            return made
+                arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
+                found.update((n, a) for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n)
+            return found
 
         return step
 

@@ -6,6 +6,7 @@ import numpy as np
 
 import ggml
 
+from ..origins import WholeSums
 from ..values import F32, OnHost, Tensor, count, extents
 from . import rule
 from .fused import biased
@@ -203,5 +204,5 @@ def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
 
     y = b.sums(node, sums, x, w)
     if node.attr("ggml.rounded") and node.attr("ggml.readers") == 1:
-        y.made = "sums", lambda bias: b.sums(node, functools.partial(sums, bias=bias), x, w)
+        y.origin = WholeSums(lambda bias: b.sums(node, functools.partial(sums, bias=bias), x, w))
     return y

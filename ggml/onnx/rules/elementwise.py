@@ -10,6 +10,7 @@ import numpy as np
 import ggml
 
 from ..graph import numpy_type
+from ..origins import Gate, OneHot, Polynomial, WholeSums
 from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, Tensor, floats, is_float, is_integer, ml_dtypes
 from . import RULES, rule
 from .fused import X, function, joined, linear, number, odd, polynomial, product
@@ -22,7 +23,7 @@ rule("Tanh", on_floats=True)(lambda b, node, x: odd(b.unary(ggml.ggml_tanh, x), 
 @rule("Sigmoid", "HardSwish", on_floats=True)
 def activation(b, node, x):
     y = function(b, node, node.op.upper(), x)
-    y.made = ("sigmoid", x, node.attr("ggml.readers")) if node.op == "Sigmoid" else None
+    y.origin = Gate(x, "SILU", 1.0, node.attr("ggml.readers")) if node.op == "Sigmoid" else None
     return y
 
 
@@ -164,7 +165,8 @@ ACTIVATIONS = {"Sigmoid", "Tanh", "Relu", "Softplus", "Softsign", "Affine", "Lea
 def hard_sigmoid(b, node, x):
     alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
     y = b.clamp(b.affine(x, alpha, beta), 0.0, 1.0)
-    y.made = ("hard", x, 1.0, node.attr("ggml.readers")) if abs(6 * alpha - 1) < 1e-6 and beta == 0.5 else None
+    if abs(6 * alpha - 1) < 1e-6 and beta == 0.5:
+        y.origin = Gate(x, "HARDSWISH", 1.0, node.attr("ggml.readers"))
     return y
 
 
@@ -184,8 +186,9 @@ def arithmetic(b, node, x, y):
         c = number(value, other)
         if c is not None:
             return linear(b, node, value, 1.0, c if node.op == "Add" else -c)
-        if value.made and value.made[0] == "sums" and node.op == "Add" and other.shape == (1, value.shape[1], 1, 1):
-            return value.made[1](other)
+        sums = isinstance(value.origin, WholeSums) and node.op == "Add"
+        if sums and other.shape == (1, value.shape[1], 1, 1):
+            return value.origin.again(other)
     name = node.op.lower()
     return joined(getattr(operator, name), getattr(b, name)(x, y), x, y)
 
@@ -198,7 +201,7 @@ def div(b, node, x, y):
         if c and base is not x and p.order == 1 and not p[0]:
             return linear(b, node, x, 1 / c, 0.0)
         z = b.div(x, y)
-        z.made = ("poly", base, p / c) if c else None
+        z.origin = Polynomial(base, p / c) if c else None
         return z
     q = whole_quotient(b, x, y)
     largest = max(map(abs, x.bounds))
@@ -307,7 +310,7 @@ def clip(b, node, x, lo=None, hi=None):
         if limits[0] <= limits[1]:
             y, (base, p) = b.clamp(x, *limits), polynomial(x)
             if limits == [0, 6] and p == X + 3:
-                y.made = ("hard", base, 6.0, node.attr("ggml.readers"))
+                y.origin = Gate(base, "HARDSWISH", 6.0, node.attr("ggml.readers"))
             return y
     if lo is not None:
         x = b.maximum(x, lo)
@@ -347,7 +350,7 @@ def convert(b, x, dtype, saturate=1):
     x = b.use(x)
     if dtype == F32:
         y = b.like(x.t, x.shape, F32)
-        y.made = x.made if x.made and x.made[0] == "hot" else None
+        y.origin = x.origin if isinstance(x.origin, OneHot) else None
         return y
     if dtype == BOOL:
         return b.logical_not(b.equal(Tensor(x.t, x.shape, F32), b.full((), 0.0)))  # NaN is true

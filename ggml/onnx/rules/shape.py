@@ -5,6 +5,7 @@ import numpy as np
 import ggml
 
 from ..graph import numpy_type
+from ..origins import Spread
 from ..values import I64, Known, Tensor, count
 from . import rule
 
@@ -80,7 +81,7 @@ rule("Transpose")(lambda b, node, x: b.transpose(x, node.attr("perm") or range(l
 def expand(b, node, x, dims):
     y = b.expand(x, np.broadcast_shapes(x.shape, tuple(b.ints(dims))))
     if isinstance(y, Tensor) and y.shape[:-1] == x.shape[:-1]:
-        y.made = "spread", x
+        y.origin = Spread(x)
     return y
 
 
