@@ -978,3 +978,20 @@ def test_constant_padding(shape, fill, dtype):
         (found,) = ggml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])).run(x)
         cut = x[tuple(slice(-min(p, 0), n + min(q, 0)) for n, p, q in zip(shape, *pads))]
         np.testing.assert_array_equal(found, np.pad(cut, np.maximum(pads, 0).T, constant_values=fill))
+
+
+def test_identities_of_a_constant_share_it():
+    """Two products by one matrix under three names, which is held once."""
+    w, x = np.random.default_rng(0).normal(size=(256, 256)).astype(np.float32), np.ones((2, 256), np.float32)
+    nodes = [helper.make_node("Identity", ["w"], ["a"]), helper.make_node("Identity", ["a"], ["b"]),
+             helper.make_node("MatMul", ["x", "a"], ["y"]), helper.make_node("MatMul", ["y", "b"], ["z"])]  # fmt: skip
+    info = helper.make_tensor_value_info
+    outputs = [info("z", 1, None), info("a", 1, None)]
+    graph = helper.make_graph(nodes, "g", [info("x", 1, [2, 256])], outputs, [numpy_helper.from_array(w, "w")])
+    model = ggml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+    z, a = model.run(x)
+    np.testing.assert_allclose(z, x @ w @ w, rtol=1e-3, atol=1e-2)
+    np.testing.assert_array_equal(a, w)
+    a[:] = 0  # the caller's own
+    np.testing.assert_allclose(model.run(x)[0], z)
+    assert sum(array.nbytes for array in model.engine.arena.arrays if array.size == w.size) == w.nbytes

@@ -293,6 +293,9 @@ def fold(nodes, known, engine, graph_outputs):
     """Evaluates the nodes whose inputs are constants, once; returns the others."""
     rest = []
     for node in nodes:
+        if node.op == "Identity" and node.inputs[0] in known and node.outputs[0]:
+            known[node.outputs[0]] = known[node.inputs[0]]  # its array and tensors are there once
+            continue
         control, arrays = getattr(engine.rules.get(node.op), "expands", False), None
         if not (node.op in host.RANDOM or control or any(n and n not in known for n in node.uses())):
             with contextlib.suppress(host.HostError):

@@ -100,7 +100,8 @@ def interpolated(b, node, x, axes, sizes, scales, mode):
         if scale != 1 and (a < rank - 2 or size == 1 or abs(scale * n - size) > 1e-9 * size):
             return None
         shape[a] = size
-    t = ggml.ggml_interpolate(b.ctx, b.contiguous(x).t, *extents(shape), ggml.GGML_SCALE_MODE_BILINEAR | flags[mode])
+    ne0, ne1, ne2, ne3 = extents(shape)
+    t = ggml.ggml_interpolate(b.ctx, b.contiguous(x).t, ne0, ne1, ne2, ne3, ggml.GGML_SCALE_MODE_BILINEAR | flags[mode])
     return b.with_shape(t, shape, x)
 
 
@@ -146,7 +147,8 @@ def resize(b, node, x, *operands):
             inside = inside & fits.reshape([-1 if k == a else 1 for k in range(rank)])
     if repeated != list(x.shape):
         shape = [n if r == p else r for r, n, p in zip(repeated, result.shape, x.shape)]
-        t = ggml.ggml_interpolate(b.ctx, b.contiguous(result).t, *extents(shape), ggml.GGML_SCALE_MODE_NEAREST)
+        ne0, ne1, ne2, ne3 = extents(shape)
+        t = ggml.ggml_interpolate(b.ctx, b.contiguous(result).t, ne0, ne1, ne2, ne3, ggml.GGML_SCALE_MODE_NEAREST)
         result = b.with_shape(t, shape, x)
     if inside.all():
         return result
