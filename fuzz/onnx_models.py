@@ -2,8 +2,9 @@
 
     python fuzz/onnx_models.py --seconds 600
 
-The models are those of onnx's own tests, and those of the tests of the domain com.microsoft. A mutant has bytes,
-attributes, names, shapes, types or nodes changed. The memory is limited, and so is the time of a mutant; the last one
+The models are those of onnx's own tests, those of the tests of the domain com.microsoft, models of scikit-learn, and
+some with functions, overloads, sparse and external tensors. A mutant has bytes, attributes, names, shapes, types or
+nodes changed. The memory is limited, and so is the time of a mutant; the last one
 is in the file --last, for a crash to be looked into. A mutant that loops, or that asks for a million of anything, may
 take its time: it is interrupted and counted as "long".
 """
@@ -14,6 +15,7 @@ import random
 import resource
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter
@@ -24,15 +26,17 @@ from types import SimpleNamespace
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import ggml.onnx
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+import sklearn_models  # noqa: E402
 import test_onnx_attention  # noqa: E402
 import test_onnx_microsoft  # noqa: E402
 from cases.harness import SANITIZED  # noqa: E402
+from small_onnx import model as model_of  # noqa: E402
 
 ALLOWED = (ValueError, TypeError, RuntimeError, MemoryError, OSError)
 # Sizes of gigabytes take long; larger ones do not fit into the memory.
@@ -49,9 +53,9 @@ class SlowError(BaseException):  # no handler of other errors catches it
 
 def mutate(proto, dice):
     """Changes a model in place."""
-    nodes = list(proto.graph.node)
+    nodes = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
     names = [n for node in nodes for n in [*node.input, *node.output]] + [""]
-    kind = dice.randrange(9)
+    kind = dice.randrange(11)
     node = dice.choice(nodes)
     if kind == 0 and node.attribute:
         a = dice.choice(list(node.attribute))
@@ -59,6 +63,10 @@ def mutate(proto, dice):
             a.ints[dice.randrange(len(a.ints))] = dice.choice(NUMBERS)
         elif a.type == onnx.AttributeProto.INT:
             a.i = dice.choice(NUMBERS)
+        elif a.floats:
+            a.floats[dice.randrange(len(a.floats))] = dice.choice([0.0, 1e30, float("inf"), float("nan")])
+        elif a.strings:
+            a.strings[dice.randrange(len(a.strings))] = dice.choice([b"", b"LEAF", b"BRANCH_GT", b"\xff"])
         elif a.type == onnx.AttributeProto.FLOAT:
             a.f = dice.choice([0.0, -1.0, 1e30, float("inf"), float("nan")])
         else:
@@ -78,6 +86,15 @@ def mutate(proto, dice):
         t.dims[:] = [dice.choice(NUMBERS) for _ in range(dice.randrange(4))]
     elif kind == 7:
         proto.opset_import[0].version = dice.choice([1, 6, 7, 9, 10, 11, 13, 18, 22, 28, 1000, -1])
+    elif kind == 8:
+        stored = [entry for t in proto.graph.initializer for entry in t.external_data]
+        if stored:
+            dice.choice(stored).value = dice.choice(["0", "1", "-1", "12", "1e3", "", "..", "/", "data", str(1 << 62)])
+    elif kind == 9 and proto.functions:
+        function = dice.choice(list(proto.functions))
+        function.overload = dice.choice(["", "up", "down"])
+        if function.input:
+            function.input[dice.randrange(len(function.input))] = dice.choice(names)
     else:
         for i in proto.graph.input:
             i.type.tensor_type.ClearField("shape")
@@ -148,10 +165,45 @@ def microsoft():
             yield SimpleNamespace(name=name, model=model, data_sets=[(list(feeds.values()), [])])
 
 
-def attempt(data, inputs):
-    """Loads and runs a mutant; the kind of exception, or ""."""
+def scikit_learn():
+    """The recorded models of scikit-learn."""
+    with np.load(sklearn_models.DATA) as file:
+        for name in sorted({key.rpartition("/")[0] for key in file.files}):
+            x = file[name + "/x"][:4]
+            x = x.astype(object) if x.dtype.kind == "U" else x
+            model = onnx.ModelProto.FromString(file[name + "/model"].tobytes())
+            yield SimpleNamespace(name=name, model=model, data_sets=[([x], [])])
+
+
+def own():
+    """Models with functions, overloads, sparse constants, and tensors that are stored in the file "data"."""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    node, opsets = helper.make_node, [helper.make_opsetid("", 21)]
+    bodies = {"up": [node("Add", ["a", "a"], ["b"])], "down": [node("Neg", ["a"], ["b"])]}
+    functions = [helper.make_function("own", "f", ["a"], ["b"], body, opsets, overload=k) for k, body in bodies.items()]
+    nodes = [node("f", [a], [b], domain="own", overload=k) for a, b, k in (("x", "u", "up"), ("u", "y", "down"))]
+    yield SimpleNamespace(name="functions", data_sets=[([x], [])], model=model_of(
+        nodes, {"x": x}, domains=[("own", 1)], functions=functions))
+    values = numpy_helper.from_array(np.array([1, 2], np.float32), "s")
+    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([1, 5]), "i"), [2, 3])
+    nodes = [node("Constant", [], ["c"], sparse_value=sparse), node("Add", ["x", "c"], ["y"])]
+    made = model_of(nodes, {"x": x})
+    made.graph.sparse_initializer.append(sparse)
+    yield SimpleNamespace(name="sparse", model=made, data_sets=[([x], [])])
+    for kind in (TensorProto.FLOAT, TensorProto.INT64, TensorProto.UINT4, TensorProto.BFLOAT16):
+        made = model_of([node("Cast", ["w"], ["v"], to=TensorProto.FLOAT), node("Add", ["x", "v"], ["y"])], {"x": x})
+        stored = made.graph.initializer.add(name="w", data_type=kind, dims=[2, 3], data_location=TensorProto.EXTERNAL)
+        for key, value in (("location", "data"), ("offset", "4"), ("length", "48")):
+            stored.external_data.add(key=key, value=value)
+        yield SimpleNamespace(name="external", model=made, data_sets=[([x], [])])
+
+
+def attempt(data, inputs, folder):
+    """Loads and runs a mutant, from a file if it has external tensors; the kind of exception, or ""."""
     try:
-        ggml.onnx.load(data, threads=1).run(*inputs)
+        path = Path(folder, "model.onnx")
+        path.write_bytes(data)
+        ggml.onnx.load(path if b"location" in data else data, threads=1).run(*inputs)
     except ALLOWED as error:
         return type(error).__name__
     return ""
@@ -177,7 +229,10 @@ def main():
     dice, found = random.Random(options.seed), Counter()
     np.random.seed(options.seed)
     cases = [c for c in load_model_tests(kind="node") if c.model is not None and c.model.ByteSize() < 20000]
-    cases += [c for c in microsoft() for _ in range(4)]  # a third of all mutants
+    cases += [c for c in microsoft() for _ in range(4)]  # a quarter of all mutants
+    cases += [c for c in scikit_learn() for _ in range(8)] + [c for c in own() for _ in range(50)]
+    folder = tempfile.TemporaryDirectory()
+    Path(folder.name, "data").write_bytes(bytes(range(64)))
     OPERATORS.extend(sorted({n.op_type for c in cases for n in c.model.graph.node}))
     end = time.monotonic() + options.seconds
     while time.monotonic() < end:
@@ -195,7 +250,7 @@ def main():
         data, inputs = bytes(data), operands(proto, inputs, dice)
         signal.setitimer(signal.ITIMER_REAL, LIMIT, 1)  # again each second: an exception in a finaliser is lost
         try:
-            found[attempt(data, inputs) or "outputs"] += 1
+            found[attempt(data, inputs, folder.name) or "outputs"] += 1
         except SlowError:
             signal.setitimer(signal.ITIMER_REAL, 0)
             if may_take_long(data, inputs):

@@ -932,3 +932,66 @@ def test_a_share_of_onnx_own_tests():
                 if reason:
                     failed[case.name] = reason
     assert ran > 200 and not failed
+
+
+def test_some_outputs_alone():
+    """Nodes that no wanted output needs do not run, and inputs that only they read may be left out."""
+    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Add", ["y", "b"], ["z"]),
+             helper.make_node("Gather", ["y", "i"], ["w"])]  # fmt: skip
+    info = helper.make_tensor_value_info
+    inputs = [info("x", 1, ["n"]), info("b", 1, ["n"]), info("i", 7, [1])]
+    graph = helper.make_graph(nodes, "g", inputs, [info(n, 1, None) for n in "yzw"])
+    model = ggml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+    x, b = np.array([1, 2], np.float32), np.array([5, 7], np.float32)
+    (y,) = model.run(x, outputs=["y"])
+    np.testing.assert_array_equal(y, -x)
+    z, y = model.run({"x": x, "b": b}, outputs=["z", "y"])
+    np.testing.assert_array_equal(z, b - x)
+    np.testing.assert_array_equal(y, -x)
+    y[:] = 0
+    (z,) = model.run(x=x, b=b, i=np.array([9]), outputs="z")  # this index would be an error
+    np.testing.assert_array_equal(z, b - x)
+    with pytest.raises(ValueError, match="Model.run: output 'v' is not one of 'y', 'z', 'w'"):
+        model.run(x, outputs=["v"])
+    with pytest.raises(ValueError, match="Model.run: inputs are missing: 'b'"):
+        model.run(x, outputs=["z"])
+    assert len(model.run(x, b, np.array([1]))) == 3
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 4, 5), (2, 1, 3, 2, 4), (1, 2, 1, 2, 1, 3)])
+@pytest.mark.parametrize("fill", [0.0, 2.5, -math.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_constant_padding(shape, fill, dtype):
+    """Some axes, all axes, and negative widths, which crop."""
+    rng = np.random.default_rng(len(shape))
+    x = (rng.normal(size=shape) * 9).astype(dtype)
+    fill = np.array(fill if dtype == np.float32 else int(max(fill, -7)), dtype)
+    for least in (-1, 0, 1):
+        pads = rng.integers(least, 3, (2, len(shape)))
+        pads[:, : len(shape) // 2] *= rng.integers(0, 2)
+        small = np.array(shape) + np.minimum(pads, 0).sum(0) < 1
+        pads[:, small] = 0
+        info = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), shape)
+        node = helper.make_node("Pad", ["x", "p", "v"], ["y"])
+        constants = [numpy_helper.from_array(a, n) for n, a in (("p", pads.ravel()), ("v", fill))]
+        graph = helper.make_graph([node], "g", [info], [onnx.ValueInfoProto(name="y")], constants)
+        (found,) = ggml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])).run(x)
+        cut = x[tuple(slice(-min(p, 0), n + min(q, 0)) for n, p, q in zip(shape, *pads))]
+        np.testing.assert_array_equal(found, np.pad(cut, np.maximum(pads, 0).T, constant_values=fill))
+
+
+def test_identities_of_a_constant_share_it():
+    """Two products by one matrix under three names, which is held once."""
+    w, x = np.random.default_rng(0).normal(size=(256, 256)).astype(np.float32), np.ones((2, 256), np.float32)
+    nodes = [helper.make_node("Identity", ["w"], ["a"]), helper.make_node("Identity", ["a"], ["b"]),
+             helper.make_node("MatMul", ["x", "a"], ["y"]), helper.make_node("MatMul", ["y", "b"], ["z"])]  # fmt: skip
+    info = helper.make_tensor_value_info
+    outputs = [info("z", 1, None), info("a", 1, None)]
+    graph = helper.make_graph(nodes, "g", [info("x", 1, [2, 256])], outputs, [numpy_helper.from_array(w, "w")])
+    model = ggml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+    z, a = model.run(x)
+    np.testing.assert_allclose(z, x @ w @ w, rtol=1e-3, atol=1e-2)
+    np.testing.assert_array_equal(a, w)
+    a[:] = 0  # the caller's own
+    np.testing.assert_allclose(model.run(x)[0], z)
+    assert sum(array.nbytes for array in model.engine.arena.arrays if array.size == w.size) == w.nbytes

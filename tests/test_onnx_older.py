@@ -6,28 +6,9 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from small_onnx import model, one, run  # noqa: E402
 
 import ggml.onnx  # noqa: E402
-
-
-def model(nodes, inputs, outputs=("y",), constants=(), opset=21, domains=(), functions=(), ir=10):
-    """A ModelProto of nodes; inputs: arrays by name, which give types and shapes."""
-
-    def info(name, array):
-        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-
-    tensors = [numpy_helper.from_array(np.asarray(v), k) for k, v in dict(constants).items()]
-    results = [onnx.ValueInfoProto(name=name) for name in outputs]
-    graph = helper.make_graph(nodes, "graph", [info(*i) for i in inputs.items()], results, tensors)
-    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, v) for d, v in domains)]
-    made = helper.make_model(graph, opset_imports=opsets, functions=list(functions))
-    made.ir_version = ir
-    return made
-
-
-def run(*args, **options):
-    found = model(*args, **options)
-    return ggml.onnx.load(found).run(args[1])
 
 
 def ramp(*shape):
@@ -191,3 +172,68 @@ def test_nan_is_compared_as_in_numpy(op, function):
     for a, b in ((x, y), (x, values), (x, values[4:5])):
         (found,) = run([node], {"x": a, "b": b}, opset=17, ir=8)
         np.testing.assert_array_equal(found, function(a, b))
+
+
+# ---- what onnxruntime runs besides -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(("n", "kernel", "stride", "pad", "values"), [
+    (2, 3, 1, 0, []), (2, 4, 3, 0, [2.0, 1.5, 1.5]), (2, 3, 2, 0, [2.0, 1.5, 1.5]), (2, 5, 2, 1, [2.0, 1.5, 0.75]),
+    (3, 7, 5, 1, [3.0, 2.0, 1.2]), (3, 9, 4, 0, [])])  # fmt: skip
+@pytest.mark.parametrize("ceil_mode", [0, 1])
+def test_windows_larger_than_the_image(n, kernel, stride, pad, values, ceil_mode):
+    """They are cut, if they are too large by less than a stride. The values are those of onnxruntime 1.32."""
+    attrs = {"kernel_shape": [kernel], "strides": [stride], "pads": [pad, pad], "ceil_mode": ceil_mode}
+    x = np.arange(1, n + 1, dtype=np.float32).reshape(1, 1, n)
+    found = [one("MaxPool", x, **attrs)]
+    found += [one("AveragePool", x, count_include_pad=k, **attrs) for k in (0, 1)]
+    assert [f.shape for f in found] == [(1, 1, 1 if values else 0)] * 3
+    np.testing.assert_allclose(np.ravel(found), values, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"a window of \[6\] does not fit into \[2\]"):
+        one("MaxPool", np.zeros((1, 1, 2), np.float32), kernel_shape=[6], strides=[2])
+
+
+@pytest.mark.parametrize("centred", [0, 1])
+@pytest.mark.parametrize("given", [1, 2, 3])
+def test_boxes_that_do_not_overlap(centred, given):
+    rng = np.random.default_rng(given)
+    low = rng.random((2, 30, 2), np.float32)
+    size = rng.random((2, 30, 2), np.float32) / 2
+    boxes = np.concatenate([low, size] if centred else [low, low + size], 2)
+    scores = rng.random((2, 3, 30), np.float32).round(2)
+    limits = [np.array([7]), np.array([0.3], np.float32), np.array([0.4], np.float32)][:given]
+    found = one("NonMaxSuppression", boxes, scores, *limits, center_point_box=centred)
+    share, least = (0.3 if given > 1 else 0.0), (0.4 if given > 2 else -1.0)
+    start = low - size / 2 if centred else low
+    want = [[i, j, k] for i in range(2) for j in range(3) for k in kept(start[i], size[i], scores[i, j], share, least)]
+    assert found.tolist() == want and found.dtype == np.int64
+
+
+def kept(low, size, scores, share, least):
+    """The numbers of at most 7 boxes."""
+    chosen = []
+    for k in sorted(range(len(scores)), key=lambda k: -scores[k]):
+        if scores[k] <= least or len(chosen) == 7:
+            break
+        for c in chosen:
+            both = np.prod(np.maximum(np.minimum(low[k] + size[k], low[c] + size[c]) - np.maximum(low[k], low[c]), 0))
+            if both / (np.prod(size[k]) + np.prod(size[c]) - both) > share:
+                break
+        else:
+            chosen.append(k)
+    return chosen
+
+
+def test_boxes_without_a_limit_are_none():
+    found = one("NonMaxSuppression", np.ones((1, 4, 4), np.float32), np.ones((1, 1, 4), np.float32))
+    assert found.shape == (0, 3)
+
+
+def test_operators_of_version_1_alone():
+    x = ramp(2, 3, 4, 5)
+    found = one("ImageScaler", x, scale=0.5, bias=[1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(found, x * 0.5 + np.array([1, 2, 3], np.float32)[:, None, None])
+    np.testing.assert_array_equal(one("Crop", x, border=[1, 0, 2, 1]), x[:, :, 0:3, 1:3])
+    np.testing.assert_array_equal(one("Crop", x, border=[1, 2, 0, 0], scale=[2, 3]), x[:, :, 2:4, 1:4])
+    with pytest.raises(ValueError, match="entries 4 to 6 of an axis of 5"):
+        one("Crop", x, border=[4, 0, 0, 0], scale=[2, 2])
+    found = one("ParametricSoftplus", x, alpha=2.0, beta=0.1)
+    np.testing.assert_allclose(found, 2 * np.log1p(np.exp(0.1 * x)), rtol=1e-6)

@@ -97,6 +97,20 @@ def test_messages_of_the_reference_do_not_come_through():
     assert "recompile" not in str(raised.value) and "known functions" not in str(raised.value)
 
 
+@pytest.mark.parametrize(("node", "shapes"), [
+    (helper.make_node("Concat", ["a", "b"], ["y"], name="n", axis=1), ((2, 3), (3, 3))),
+    (helper.make_node("Det", ["a"], ["y"], name="n"), ((2, 3),)),
+    (helper.make_node("Einsum", ["a", "b"], ["y"], name="n", equation="ij,jk->ik"), ((2, 3), (4, 5)))])  # fmt: skip
+def test_operands_that_do_not_fit_on_the_host(node, shapes):
+    """Numbers of 64 bits are computed by the reference, whose messages name its own functions."""
+    values = {n: np.ones(s) for n, s in zip("ab", shapes)}
+    with pytest.raises((RuntimeError, ValueError)) as raised:
+        ggml.onnx.load(model([node], values)).run(values)
+    text = str(raised.value)
+    assert text.startswith(f"ggml.onnx: node 'n' ({node.op_type}) with 'a' ({shapes[0][0]}, ")
+    assert "operands of float64" in text and "do not fit the operator" in text
+
+
 # ---- ZipMap ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("labels", [{"classlabels_int64s": [3, 7]}, {"classlabels_strings": ["no", "yes"]}])
 def test_zip_map(labels):

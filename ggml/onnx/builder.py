@@ -9,6 +9,7 @@ import numpy as np
 import ggml
 
 from .layout import Layout, collapse
+from .origins import OneHot, Spread
 from .values import BOOL, F32, Known, Tensor, count, is_float
 
 COMMUTATIVE = {ggml.ggml_add, ggml.ggml_mul, ggml.ext.maximum, ggml.ext.minimum, ggml.ext.equal}
@@ -87,10 +88,10 @@ class Builder(Layout):
         z = self.binary(ggml.ext.equal, x, y, dtype=BOOL)
         if is_float(x.dtype):
             return z
-        column = x.made[1] if x.made and x.made[0] == "spread" else x
+        column = x.origin.x if isinstance(x.origin, Spread) else x
         if isinstance(y, Known) and column.shape[-1:] == (1,) and 1 < z.shape[-1] == y.array.size \
                 and (y.array.reshape(-1) == np.arange(z.shape[-1])).all():
-            z.made = "hot", column
+            z.origin = OneHot(column)
         return z
 
     def logical_not(self, x):
@@ -164,7 +165,7 @@ class Builder(Layout):
         return self.reduced(t, x, axes, keep, bounds=bounds)
 
     def reduce_max(self, x, axes, keep):
-        """Maxima over axes."""
+        """Maxima over axes; NaN where an element is."""
         places = sorted(a % len(x.shape) for a in axes)
         first, end, y = places[0], places[-1] + 1, x
         if len(places) < end - first:
@@ -172,11 +173,8 @@ class Builder(Layout):
         n, inner = count(y.shape[first:end]), count(y.shape[end:])
         k0, k1 = (1, n) if inner > 1 else (n, 1)  # down columns, or along rows
         planes = self.contiguous(self.reshape(y, (count(y.shape[:first]), n, inner)[: 2 + (inner > 1)]))
-        top = ggml.ggml_pool_2d(self.ctx, planes.t, ggml.GGML_OP_POOL_MAX, k0, k1, k0, k1, 0, 0)
+        top = ggml.ext.max_pool_2d(self.ctx, planes.t, k0, k1, k0, k1, 0, 0)
         top = ggml.ggml_reshape_2d(self.ctx, top, 1, ggml.ggml_nelements(top))
-        if is_float(x.dtype):  # a row of -inf gives the smallest number: log(0) restores -inf
-            above = ggml.ggml_step(self.ctx, ggml.ggml_scale_bias(self.ctx, top, 1.0, float(np.finfo(np.float32).max)))
-            top = ggml.ggml_add(self.ctx, top, ggml.ggml_log(self.ctx, above))
         return self.reduced(top, x, axes, keep, bounds=x.bounds)
 
     def reduce_min(self, x, axes, keep):

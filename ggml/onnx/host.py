@@ -1,6 +1,7 @@
 """Evaluation on the host: constants, shapes, and operators that no rule lowers.
 
-The reference implementation of the onnx package computes them, so that what is folded means what ONNX says.
+Operators of machine learning and of text are our own (arrays). The reference implementation of the onnx package
+computes all others, so that what is folded means what ONNX says.
 """
 
 from __future__ import annotations
@@ -8,49 +9,23 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from onnx import TypeProto, ValueInfoProto, helper
+from onnx import TensorProto, TypeProto, ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from .._extras import require
+from . import arrays
 from .graph import copied
 from .opsets import ALIGN, aligned
+from .values import unsigned
+
+OPERATORS = arrays.load()
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 LEAST = {"QuantizeLinear": 19, "DequantizeLinear": 19}  # the versions from which the reference knows them
+UNSIGNED = {TensorProto.UINT32: np.uint32, TensorProto.UINT64: np.uint64}
 
 
 class HostError(RuntimeError):
     """An operator that could not be evaluated."""
-
-
-def zip_map(node, x):
-    """A list with a dict for each row of x: numbers by the labels of the classes."""
-    labels = node.attr("classlabels_int64s") or node.attr("classlabels_strings") or []
-    if x.ndim > 2 or x.shape[-1] != len(labels):
-        raise ValueError(f"{len(labels)} labels for an array of {list(x.shape)}")
-    return [dict(zip(labels, row.tolist())) for row in np.atleast_2d(x)]
-
-
-def regex_full_match(node, x):
-    """Whether each text matches a pattern as a whole, by RE2 in linear time; Python's `re` may take exponential."""
-    require("", ["re2"], "google-re2")
-    import re2
-
-    if x.dtype.kind not in "UO":
-        raise TypeError(f"x is {x.dtype}: need texts")
-    options = re2.Options()
-    options.log_errors = False
-    text = node.attr("pattern") or ""
-    try:
-        pattern = re2.compile(text, options)
-    except re2.error as error:
-        raise ValueError(f"the pattern is {text[:60]!r}: {str(error)[:200]}") from None
-    found = [pattern.fullmatch(str(text)) is not None for text in x.reshape(-1)]
-    return np.array(found, bool).reshape(x.shape)
-
-
-# What the reference lacks, or computes in another way than ONNX says.
-OWN = {"ai.onnx.ml.ZipMap": zip_map, "RegexFullMatch": regex_full_match}
 
 
 def evaluator(node):
@@ -71,6 +46,52 @@ def evaluator(node):
     return found
 
 
+def prepared(node):
+    """The function of a node of an operator of our own, kept with it."""
+    found = node.attrs.get("ggml.function")
+    if found is None:
+        node.attrs["ggml.function"] = found = OPERATORS[node.op](node)
+    return found
+
+
+def computed(node, values):
+    """The outputs of a node, without those that are omitted."""
+    with np.errstate(all="ignore"):
+        if node.op in OPERATORS:
+            found = prepared(node)(*values)
+            found = found if isinstance(found, tuple) else [found]
+            return [f for f, name in zip(found, node.outputs) if name]
+        if node.op == "Cast" and node.attr("to") in UNSIGNED and values[0].dtype.kind == "f":
+            return [unsigned(values[0], UNSIGNED[node.attr("to")])]
+        if node.op == "GatherElements":  # the reference does not return for an index far out of range
+            return [np.take_along_axis(values[0], values[1], node.attr("axis", 0))]
+        return by_reference(node, values)
+
+
+class UnfitError(ValueError):
+    """What the reference refuses, in words of our own: its messages are meant for its developers."""
+
+
+def by_reference(node, values):
+    """The outputs of a node as onnx's reference evaluator computes them."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return evaluator(node).run(None, {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]})
+    except Exception as error:
+        if isinstance(error, NotImplementedError) or "Did you recompile" in str(error):
+            raise UnfitError("there is no implementation of the operator") from error
+        types = [getattr(v, "dtype", type(v).__name__) for v in values if v is not None]
+        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("ggml.") and not hasattr(v, "nodes")}
+        raise UnfitError(f"operands of {', '.join(map(str, types)) or 'no type'} in these shapes, with "
+                         f"{shown(attrs) or 'no attributes'}, do not fit the operator") from error
+
+
+def shown(attrs):
+    """Attributes in words, each in a few characters."""
+    return ", ".join(f"{k}={v!r}" if len(repr(v)) < 60 else f"{k}=..." for k, v in sorted(attrs.items()))
+
+
 def evaluate(node, values):
     """The outputs of a node for one array, list or None per input, as a list of the same.
 
@@ -81,20 +102,10 @@ def evaluate(node, values):
     try:
         if ALIGN in node.attrs:
             values = [values[0], values[1].reshape(aligned(node, values[0].shape, values[1].shape))]
-        feeds = {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]}
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            if node.op in OWN:
-                results = iter([OWN[node.op](node, *values)])
-            elif node.op == "GatherElements":  # the reference does not return for an index far out of range
-                results = iter([np.take_along_axis(values[0], values[1], node.attr("axis", 0))])
-            else:
-                results = iter(evaluator(node).run(None, feeds))
+        results = iter(computed(node, values))
     except Exception as error:
         shapes = ", ".join(f"{n!r} {getattr(v, 'shape', type(v).__name__)}" for n, v in zip(node.inputs, values))
-        # What the reference says of an operator that it lacks is advice for its developers.
-        lacks = isinstance(error, NotImplementedError) or "Did you recompile" in str(error)
-        why = "there is no implementation of the operator" if lacks else f"{type(error).__name__}: {error}"
+        why = error if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
         raise HostError(f"ggml.onnx: {node} with {shapes}: {why}") from error
     outputs = [next(results) if name else None for name in node.outputs]
     return [np.asarray(o) if isinstance(o, np.generic) else o for o in outputs]

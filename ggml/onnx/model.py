@@ -81,31 +81,47 @@ class Model(LockOwner):
         nodes = fold(self.nodes, known, self.engine, {o.name for o in self.outputs})
         inputs, outputs = ([v.name for v in values] for values in (self.inputs, self.outputs))
         self.program = Program(self.engine, nodes, {**known, **self.trained}, inputs, outputs)
+        self.parts: dict[tuple, Program] = {}  # programs by the names of their outputs
 
-    def run(self, *arrays, **named):
+    def run(self, *arrays, outputs=None, **named):
         """Computes the outputs.
 
         Args:
             arrays: one array per input in the model's order, or one dict of arrays by name.
+            outputs: names of the outputs to compute, None for all. Nodes that only others need do not run, and inputs
+                that only they read may be left out. An input of this name goes into the dict.
             named: arrays by name.
         Returns:
-            List of arrays in the order of the outputs.
+            List of arrays in the order of the outputs, or of the names.
         Raises:
-            ValueError: an input is missing, unknown, or has the wrong shape.
+            ValueError: an input is missing, unknown, or has the wrong shape; an output is unknown.
             TypeError: an input has the wrong type.
             RuntimeError: an operator cannot be computed, or would run on the host of a strict model.
         """
-        values = self.operands(arrays, named)
-        with self._lock, self.explained(values):
-            return self.program.run(values)
+        program = self.program if outputs is None else self.part(outputs)
+        values = self.operands(arrays, named, program.inputs)
+        with self._lock, self.explained(values, program):
+            return program.run(values)
+
+    def part(self, outputs):
+        """The program that computes some of the outputs."""
+        names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        with self._lock:
+            if names not in self.parts:
+                unknown = [n for n in names if all(n != o.name for o in self.outputs)]
+                if unknown:
+                    there = ", ".join(repr(o.name) for o in self.outputs)
+                    raise ValueError(f"Model.run: output {unknown[0]!r} is not one of {there}")
+                self.parts[names] = self.program.part(names)
+            return self.parts[names]
 
     @contextlib.contextmanager
-    def explained(self, values):
+    def explained(self, values, program):
         """Adds to an error which symbolic dimension has two sizes."""
         try:
             yield
         except (NodeError, host.HostError) as error:
-            words = disagreement(self.inputs, values)
+            words = disagreement([i for i in self.inputs if i.name in program.inputs], values)
             if words is None:
                 raise
             raise type(error)(f"{error} ({words})") from error
@@ -118,7 +134,7 @@ class Model(LockOwner):
         """
         entries: list = []
         values = self.operands(arrays, named)
-        with self._lock, self.explained(values):
+        with self._lock, self.explained(values, self.program):
             self.program.run(values, entries)
         return entries
 
@@ -129,7 +145,7 @@ class Model(LockOwner):
             ggml_cgraph, valid as long as the model lives and keeps the plan; None if the plan begins on the host.
         """
         values = self.operands(arrays, named)
-        with self._lock, self.explained(values):
+        with self._lock, self.explained(values, self.program):
             return self.program.plan(values).graph
 
     def parameters(self, names=None):
@@ -180,8 +196,8 @@ class Model(LockOwner):
             found[name].CopyFrom(numpy_helper.from_array(array.astype(self.trained[name].dtype), name))
         return proto
 
-    def operands(self, arrays, named):
-        """The checked operands in the model's order."""
+    def operands(self, arrays, named, needed=None):
+        """The checked operands in the model's order: of all inputs, or of those that are needed."""
         if len(arrays) == 1 and isinstance(arrays[0], dict) and not named:
             arrays, named = (), arrays[0]
         if len(arrays) > len(self.inputs):
@@ -192,10 +208,11 @@ class Model(LockOwner):
                 names = ", ".join(repr(i.name) for i in self.inputs)
                 raise ValueError(f"Model.run: input {name!r} is not one of {names}, or was given twice")
             given[name] = value
-        missing = [i.name for i in self.inputs if i.name not in given]
+        wanted = self.inputs if needed is None else [i for i in self.inputs if i.name in needed]
+        missing = [i.name for i in wanted if i.name not in given]
         if missing:
             raise ValueError(f"Model.run: inputs are missing: {', '.join(map(repr, missing))}")
-        return [checked(i, given[i.name]) for i in self.inputs]
+        return [checked(i, given[i.name]) for i in wanted]
 
 
 FIXED = {"BatchNormalization": (3, 4), "Resize": (1, 2, 3), "Upsample": (1,), "QuantizeLinear": (1, 2),
@@ -247,7 +264,7 @@ def unknown_operators(nodes, engine):
         for value in node.attrs.values():
             if isinstance(value, Graph):
                 yield from unknown_operators(value.nodes, engine)
-        if node.proto is None or node.op in engine.rules or node.op == "Identity":
+        if node.proto is None or node.op in engine.rules or node.op in host.OPERATORS or node.op == "Identity":
             continue
         defined = called(node.proto, node.proto.op_type) in node.scope.functions
         if not defined and not onnx.defs.has(node.proto.op_type, node.proto.domain):
@@ -277,6 +294,9 @@ def fold(nodes, known, engine, graph_outputs):
     """Evaluates the nodes whose inputs are constants, once; returns the others."""
     rest = []
     for node in nodes:
+        if node.op == "Identity" and node.inputs[0] in known and node.outputs[0]:
+            known[node.outputs[0]] = known[node.inputs[0]]  # its array and tensors are there once
+            continue
         control, arrays = getattr(engine.rules.get(node.op), "expands", False), None
         if not (node.op in host.RANDOM or control or any(n and n not in known for n in node.uses())):
             with contextlib.suppress(host.HostError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from onnx import AttributeProto, TensorProto, helper
 
-BINARY = set("Add And Div Equal Gemm Greater Less Mul Or Pow PRelu Sub Xor".split())
+BINARY = set("Add And Div Equal Gemm Greater Less Mul Or Pow Sub Xor".split())
 ALIGN = "ggml.axis"  # attribute: the axis of the first operand at which the dimensions of the second begin
 
 
@@ -17,7 +17,7 @@ def modernise(node):
     if node.op in BINARY and node.version < 7:
         axis, broadcast = node.attrs.get("axis"), node.attrs.get("broadcast", 0)
         replace(node, 7, axis=None, broadcast=None)
-        if broadcast and axis is not None and node.op not in ("Gemm", "PRelu"):
+        if broadcast and axis is not None and node.op != "Gemm":
             node.attrs[ALIGN] = axis
     elif node.op == "Cast" and isinstance(node.attrs.get("to"), str):
         name = node.attrs["to"].upper()

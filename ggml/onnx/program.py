@@ -63,6 +63,16 @@ class Program(Owner):
         self.inputs, self.outputs, self.by_value = inputs, outputs, set(by_value)
         self.plans: OrderedDict[Any, Plan] = OrderedDict()
 
+    def part(self, outputs):
+        """The program of those nodes that some of the outputs need, with those inputs that they read."""
+        needed, nodes = set(outputs), []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.outputs):
+                nodes.append(node)
+                needed |= node.uses()
+        inputs = [n for n in self.inputs if n in needed]
+        return Program(self.model, nodes[::-1], self.known, inputs, list(outputs))
+
     def signature(self, name, value):
         """The part of the key that one operand contributes, and the value it has in the trace."""
         if not isinstance(value, np.ndarray) or value.dtype.kind in "OUSMm":
@@ -144,16 +154,17 @@ class Lowering:
                 self.nodes.appendleft(node)
                 return self.finish(None, {n for n in node.inputs if n and self.env[n] is need.value})
             except OnHost as reason:
-                return self.finish(self.on_host(node, str(reason)), (), node)
+                nodes = [node, *self.following()]
+                return self.finish(self.on_host(nodes, str(reason)), (), nodes)
             except Drive as control:
                 self.note(node, "control", str(control))
-                return self.finish(control.step, (), node)
+                return self.finish(control.step, (), [node])
             except (HostRefused, RetraceError, host.HostError, NodeError, MemoryError):
                 raise
             except Exception as error:
                 shapes = [getattr(self.env.get(n), "shape", ()) for n in node.inputs]
                 if any(0 in s for s in shapes) and "." not in node.op:  # few rules expect tensors without elements
-                    return self.finish(self.on_host(node, f"an operand has no elements: {error}"), (), node)
+                    return self.finish(self.on_host([node], f"an operand has no elements: {error}"), (), [node])
                 values = [(n, getattr(self.env.get(n), "shape", None)) for n in node.inputs]
                 text = ", ".join(f"{n!r} {'' if s is None else list(s)}" for n, s in values)
                 raise NodeError(f"ggml.onnx: {node} with {text}: {type(error).__name__}: {error}") from error
@@ -255,22 +266,31 @@ class Lowering:
             self.program.by_value |= roots
             raise RetraceError
 
-    def on_host(self, node, reason):
-        """The function that runs a node on the host: arrays by name -> outputs by name."""
+    def following(self):
+        """Takes the next nodes, as long as their operators run on the host whatever the operands are."""
+        while self.nodes and self.nodes[0].op in host.OPERATORS and self.nodes[0].op not in self.model.rules:
+            yield self.nodes.popleft()
+
+    def on_host(self, nodes, reason):
+        """The function that runs nodes on the host: arrays by name -> outputs by name."""
         if self.model.strict:
-            raise HostRefused(f"ggml.onnx: {node} would run on the host, which strict=True refuses: {reason}")
-        self.note(node, "host", reason)
+            raise HostRefused(f"ggml.onnx: {nodes[0]} would run on the host, which strict=True refuses: {reason}")
+        for node in nodes:
+            self.note(node, "host", reason)
 
         def step(values):
-            arrays = [values[n] if n else None for n in node.inputs]
-            return {n: a for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n}
+            found: dict = {}
+            for node in nodes:
+                arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
+                found.update((n, a) for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n)
+            return found
 
         return step
 
-    def finish(self, step, by_value, node=None):
+    def finish(self, step, by_value, nodes=()):
         """The plan of what was lowered, and the program of what remains.
 
-        The function step, or None, runs node on the host in between; the program reads by_value by their values.
+        The function step, or None, runs nodes on the host in between; the program reads by_value by their values.
         """
         program = self.program
         if step is None and not self.nodes:
@@ -278,14 +298,15 @@ class Lowering:
             if missing:
                 raise NodeError(f"ggml.onnx: no node gives {', '.join(map(repr, missing))}")
             return Plan(self, program.outputs, None, None)
-        remaining, made = list(self.nodes), set(node.outputs) - {""} if node else set()
+        remaining, made = list(self.nodes), {n for node in nodes for n in node.outputs} - {""}
         needed = set(program.outputs).union(*(n.uses() for n in remaining))
         names = [n for n in needed if n in self.env or n in made]
         there = {n: self.env[n] for n in names if n not in made}
         known = {n: v for n, v in there.items() if v is None or isinstance(v, (Known, Parameter))}
         inputs = sorted(n for n in names if n not in known)
         live = [n for n in inputs if n not in made]
-        live += [n for n in (node.uses() if node else ()) if n not in live]
+        uses = set().union(*(node.uses() for node in nodes)) - made
+        live += [n for n in uses if n not in live]
         rest = Program(self.model, remaining, known, inputs, program.outputs, by_value)
         return Plan(self, live, step, rest)
 
@@ -343,8 +364,9 @@ class Plan(Owner):
             compute(self.backend, self.graph)
         results = {name: values[place] for name, place in self.passed}
         results.update(self.fixed)
-        with np.errstate(all="ignore"):
-            results.update([(name, view.astype(dtype)) for name, view, dtype in self.results])
+        if self.results:
+            with np.errstate(all="ignore"):
+                results.update([(name, view.astype(dtype)) for name, view, dtype in self.results])
         if self.rest is None and changed is None:  # the caller may write into outputs
             results.update((n, results[n].copy()) for n in self.shared if isinstance(results[n], np.ndarray))
         for name, names in reversed(self.lists):

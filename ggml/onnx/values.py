@@ -118,6 +118,13 @@ def wrapped(dtype, bounds):
     return (smallest, largest), size
 
 
+def unsigned(array, dtype):
+    """Floats as unsigned integers, where negative ones count from the end of the type's range; C leaves them open."""
+    below = array < 0
+    rest = np.where(below, array, 0).astype(np.int64).astype(dtype)
+    return np.where(below, rest, np.where(below, 0, array).astype(dtype))
+
+
 class Drive(Exception):
     """A rule of control flow runs its body repeatedly from the host: step maps arrays by name to outputs by name."""
 
@@ -129,7 +136,7 @@ class Drive(Exception):
 class Known:
     """A value that is known when the graph is built: a constant, a shape, or what follows from them."""
 
-    made = None  # as of a Tensor
+    origin = None  # as of a Tensor
 
     __slots__ = ("held", "shape", "dtype", "arena", "tensors")
 
@@ -162,13 +169,13 @@ class Tensor:
     """A value in a ggml graph: t of type F32, with ONNX's shape and type, and (lo, hi) for booleans and integers.
 
     Up to rank 4, the dimensions of t are those of shape reversed; beyond that, t is contiguous and has the leading
-    dimensions of shape collapsed into ne3. made: what it was made from, for the rules of rules/fused.py, or None.
+    dimensions of shape collapsed into ne3. origin: what it was made from (origins.py), or None.
     """
 
-    __slots__ = ("t", "shape", "dtype", "bounds", "made")
+    __slots__ = ("t", "shape", "dtype", "bounds", "origin")
 
     def __init__(self, t, shape, dtype, bounds=None):
-        self.t, self.shape, self.dtype, self.bounds, self.made = t, tuple(shape), dtype, bounds, None
+        self.t, self.shape, self.dtype, self.bounds, self.origin = t, tuple(shape), dtype, bounds, None
 
 
 class Parameter(Tensor):
@@ -180,7 +187,7 @@ class Parameter(Tensor):
 class Feed:
     """An input of a program: it becomes a tensor when the first rule uses it in a graph."""
 
-    made = None  # as of a Tensor
+    origin = None  # as of a Tensor
 
     __slots__ = ("name", "shape", "dtype", "bounds", "tensor")
 

@@ -6,10 +6,12 @@ import numpy as np
 
 import ggml
 
+from ..origins import WholeSums
 from ..values import F32, OnHost, Tensor, count, extents
 from . import rule
 from .fused import biased
 from .matmul import bytes_of, centred, codes_of
+from .shape import padded
 
 FEW = 8  # output places of a convolution that is computed as a product of vectors
 
@@ -38,21 +40,6 @@ def places(size, kernel, strides, dilations, pads):
     if min(out) < 1:
         raise ValueError(f"ggml.onnx: a window of {list(kernel)} does not fit into {list(size)}")
     return out
-
-
-def padded(b, x, pads):
-    """x with zeros around its last axes, as one ggml node."""
-    if not any(p for pair in pads for p in pair):
-        return x
-    x = b.contiguous(x)
-    widths = [0] * 8
-    for i, (before, after) in enumerate(reversed(pads)):
-        widths[2 * i : 2 * i + 2] = before, after
-    lead = x.shape[: len(x.shape) - len(pads)]
-    flat = b.reshape(x, (count(lead), *x.shape[len(lead) :]))
-    t = ggml.ggml_pad_ext(b.ctx, flat.t, *widths)
-    shape = [n + p + q for n, (p, q) in zip(x.shape[len(lead) :], pads)]
-    return b.reshape(b.with_shape(t, (count(lead), *shape), x), (*lead, *shape))
 
 
 @rule("Conv", on_floats=True)
@@ -217,5 +204,5 @@ def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
 
     y = b.sums(node, sums, x, w)
     if node.attr("ggml.rounded") and node.attr("ggml.readers") == 1:
-        y.made = "sums", lambda bias: b.sums(node, functools.partial(sums, bias=bias), x, w)
+        y.origin = WholeSums(lambda bias: b.sums(node, functools.partial(sums, bias=bias), x, w))
     return y

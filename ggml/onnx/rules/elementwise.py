@@ -10,7 +10,8 @@ import numpy as np
 import ggml
 
 from ..graph import numpy_type
-from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, floats, is_float, is_integer, ml_dtypes
+from ..origins import Gate, OneHot, Polynomial, WholeSums
+from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, Tensor, floats, is_float, is_integer, ml_dtypes
 from . import RULES, rule
 from .fused import X, function, joined, linear, number, odd, polynomial, product
 
@@ -22,7 +23,7 @@ rule("Tanh", on_floats=True)(lambda b, node, x: odd(b.unary(ggml.ggml_tanh, x), 
 @rule("Sigmoid", "HardSwish", on_floats=True)
 def activation(b, node, x):
     y = function(b, node, node.op.upper(), x)
-    y.made = ("sigmoid", x, node.attr("ggml.readers")) if node.op == "Sigmoid" else None
+    y.origin = Gate(x, "SILU", 1.0, node.attr("ggml.readers")) if node.op == "Sigmoid" else None
     return y
 
 
@@ -138,10 +139,12 @@ def elu(b, node, x):
     return b.add(b.unary(ggml.ggml_relu, x), b.affine(below, node.attr("alpha", 1.0)))
 
 
-# Functions of recurrent networks that ONNX defined as operators until version 1.
+# Functions that ONNX defined as operators until version 1, most for recurrent networks.
 rule("Affine")(lambda b, node, x: b.affine(x, node.attr("alpha", 1.0), node.attr("beta", 0.0)))
 rule("ScaledTanh")(lambda b, node, x: b.affine(b.unary(ggml.ggml_tanh, b.affine(x, node.attr("beta"))),
                                                node.attr("alpha")))
+rule("ParametricSoftplus")(lambda b, node, x: b.affine(b.unary(ggml.ggml_softplus, b.affine(
+    *floats(x), node.attr("beta"))), node.attr("alpha")))
 rule("Softsign")(lambda b, node, x: b.div(x, b.affine(b.unary(ggml.ggml_abs, *floats(x)), 1.0, 1.0)))
 
 
@@ -162,7 +165,8 @@ ACTIVATIONS = {"Sigmoid", "Tanh", "Relu", "Softplus", "Softsign", "Affine", "Lea
 def hard_sigmoid(b, node, x):
     alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
     y = b.clamp(b.affine(x, alpha, beta), 0.0, 1.0)
-    y.made = ("hard", x, 1.0, node.attr("ggml.readers")) if abs(6 * alpha - 1) < 1e-6 and beta == 0.5 else None
+    if abs(6 * alpha - 1) < 1e-6 and beta == 0.5:
+        y.origin = Gate(x, "HARDSWISH", 1.0, node.attr("ggml.readers"))
     return y
 
 
@@ -182,8 +186,9 @@ def arithmetic(b, node, x, y):
         c = number(value, other)
         if c is not None:
             return linear(b, node, value, 1.0, c if node.op == "Add" else -c)
-        if value.made and value.made[0] == "sums" and node.op == "Add" and other.shape == (1, value.shape[1], 1, 1):
-            return value.made[1](other)
+        sums = isinstance(value.origin, WholeSums) and node.op == "Add"
+        if sums and other.shape == (1, value.shape[1], 1, 1):
+            return value.origin.again(other)
     name = node.op.lower()
     return joined(getattr(operator, name), getattr(b, name)(x, y), x, y)
 
@@ -196,7 +201,7 @@ def div(b, node, x, y):
         if c and base is not x and p.order == 1 and not p[0]:
             return linear(b, node, x, 1 / c, 0.0)
         z = b.div(x, y)
-        z.made = ("poly", base, p / c) if c else None
+        z.origin = Polynomial(base, p / c) if c else None
         return z
     q = whole_quotient(b, x, y)
     largest = max(map(abs, x.bounds))
@@ -216,15 +221,11 @@ def whole_quotient(b, x, y):
 def mod(b, node, x, y):
     if not is_integer(x.dtype):
         floats(x)
-        x, y = b.use(x), b.use(y)
-        whole = b.unary(ggml.ggml_trunc if node.attr("fmod", 0) else ggml.ggml_floor, b.div(x, y))
-        rest = b.sub(x, b.mul(whole, y))
-        infinite = b.less(b.full((), np.finfo(np.float32).max), b.unary(ggml.ggml_abs, y))
-        other = x  # of an infinite divisor: itself, or the divisor where the signs differ
-        if not node.attr("fmod", 0):
-            other = b.select(b.less(b.mul(x, b.unary(ggml.ggml_sgn, y)), b.full((), 0, x.dtype)), y, x)
-        finite = b.less(b.unary(ggml.ggml_abs, x), b.full((), np.inf, x.dtype))
-        return b.select(b.logical_and(infinite, finite), other, rest)
+        rest = b.binary(ggml.ext.fmod, x, y)
+        if node.attr("fmod", 0):
+            return rest
+        zero = b.full((), 0, x.dtype)  # where the signs differ, the remainder of the quotient rounded down is larger
+        return b.select(b.less(b.mul(rest, b.unary(ggml.ggml_sgn, b.use(y))), zero), b.add(rest, y), rest)
     fmod, largest = node.attr("fmod", 0), max(map(abs, y.bounds))
     rest = b.binary(ggml.ggml_sub, x, b.binary(ggml.ggml_mul, whole_quotient(b, x, y), y, dtype=F32), dtype=F32)
     if not fmod:  # the sign is the divisor's
@@ -285,7 +286,8 @@ def general_power(b, x, y):
     sign = b.affine(b.mul(odd, negative), -2.0, 1.0)
     fraction = b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, y, whole, dtype=F32)))
     bad = b.unary(ggml.ggml_sqrt, b.negative(b.mul(fraction, negative)))  # sqrt(-1) = NaN
-    return b.add(b.binary(ggml.ggml_mul, size, sign), bad)
+    one = b.full((), 1, x.dtype)
+    return b.select(b.equal(x, one), one, b.add(b.binary(ggml.ggml_mul, size, sign), bad))  # 1^NaN = 1
 
 
 @rule("Sum", "Mean")
@@ -308,7 +310,7 @@ def clip(b, node, x, lo=None, hi=None):
         if limits[0] <= limits[1]:
             y, (base, p) = b.clamp(x, *limits), polynomial(x)
             if limits == [0, 6] and p == X + 3:
-                y.made = ("hard", base, 6.0, node.attr("ggml.readers"))
+                y.origin = Gate(base, "HARDSWISH", 6.0, node.attr("ggml.readers"))
             return y
     if lo is not None:
         x = b.maximum(x, lo)
@@ -348,10 +350,10 @@ def convert(b, x, dtype, saturate=1):
     x = b.use(x)
     if dtype == F32:
         y = b.like(x.t, x.shape, F32)
-        y.made = x.made if x.made and x.made[0] == "hot" else None
+        y.origin = x.origin if isinstance(x.origin, OneHot) else None
         return y
     if dtype == BOOL:
-        return b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, b.like(x.t, x.shape, F32)), dtype=BOOL)
+        return b.logical_not(b.equal(Tensor(x.t, x.shape, F32), b.full((), 0.0)))  # NaN is true
     if is_float(dtype):
         return b.rounded(x, dtype)
     if dtype in NARROW:
@@ -360,6 +362,8 @@ def convert(b, x, dtype, saturate=1):
         raise OnHost(f"conversion to {dtype}")
     if x.bounds:
         return b.like(x.t, x.shape, dtype, x.bounds)
+    if dtype.kind == "u" and dtype.itemsize > 2:
+        raise OnHost(f"negative numbers wrap around in {dtype}")
     y = b.unary(ggml.ggml_trunc, x)
     if dtype.itemsize < 4:  # what lies beyond the type wraps around
         return b.like(y.t, x.shape, dtype, (-EXACT, EXACT))

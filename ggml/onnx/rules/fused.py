@@ -1,8 +1,4 @@
-"""Operators that are computed together with those before them.
-
-A Tensor may say what it was made from (`made`), and a rule that continues it builds the whole anew. The nodes of the
-part are then used by nothing, and are not in the graph.
-"""
+"""Operators that are computed together with those before them, which the origins of their operands tell."""
 
 import math
 import operator
@@ -11,6 +7,7 @@ import numpy as np
 
 import ggml
 
+from ..origins import Convolution, Gate, GeluGate, Polynomial
 from ..values import F32, Known, count, is_float
 
 X = np.poly1d([1, 0])
@@ -27,45 +24,43 @@ def number(x, v):
 
 def polynomial(x):
     """The value x as a polynomial of another one, or of itself: that value and an np.poly1d."""
-    return x.made[1:] if x.made and x.made[0] == "poly" else (x, X)
+    return (x.origin.base, x.origin.p) if isinstance(x.origin, Polynomial) else (x, X)
 
 
 def joined(function, y, *operands):
     """The value y = function(*operands), which is a polynomial if they are those of one value."""
     (base, p), (other, q) = map(polynomial, operands)
     if base is other and (r := function(p, q)).order <= 3:
-        y.made = "poly", base, r
+        y.origin = Polynomial(base, r)
     return y
 
 
 def linear(b, node, x, scale, shift):
     """x * scale + shift with numbers; follows a convolution or another product of a number in one step."""
-    if x.made and x.made[0] == "conv" and x.made[2] == 1 and np.isfinite([scale, shift]).all():
-        return x.made[1](node, scale, shift)
+    if isinstance(x.origin, Convolution) and x.origin.readers == 1 and np.isfinite([scale, shift]).all():
+        return x.origin.again(node, scale, shift)
     base, p = polynomial(x)
     if p.order == 1 and not p[0]:
         x, scale, p = base, p[1] * scale, X
     if scale == 1 and not shift:
         return x
     y = b.affine(x, scale, shift)
-    y.made = "poly", base, p * scale + shift
+    y.origin = Polynomial(base, p * scale + shift)
     return y
 
 
 def product(b, node, x, y):
     """x * y, where one may be a gate of the other: sigmoid(x), the clamped line of HardSwish, or that of a GELU."""
     for value, gate in ((x, y), (y, x)):
-        made = gate.made or [None, None]
-        if made[0] == "sigmoid" and made[1] is value:
-            return function(b, node, "SILU", value, gate)
-        if made[0] == "hard" and made[1] is value:
-            return linear(b, node, function(b, node, "HARDSWISH", value, gate), made[2], 0.0)
+        if isinstance(gate.origin, Gate) and gate.origin.x is value:
+            return linear(b, node, function(b, node, gate.origin.name, value, gate), gate.origin.factor, 0.0)
         c = number(value, gate)
         if c is not None:
             return linear(b, node, value, c, 0.0)
         (base, p), (root, q) = polynomial(value), polynomial(gate)
-        if root.made and root.made[:2] == ("odd", base) and p.order == q.order == 1 and p[0] == 0 and q[0] == q[1]:
-            return linear(b, node, b.unary(root.made[2], base), 2 * p[1] * q[1], 0.0)
+        gelu = isinstance(root.origin, GeluGate) and root.origin.base is base
+        if gelu and p.order == q.order == 1 and p[0] == 0 and q[0] == q[1]:
+            return linear(b, node, b.unary(root.origin.function, base), 2 * p[1] * q[1], 0.0)
     return joined(operator.mul, b.mul(x, y), x, y)
 
 
@@ -74,23 +69,22 @@ def odd(y, x, op):
     function, wanted = GELU[op]
     base, p = polynomial(x)
     if p.order == wanted.order and np.allclose(p.c, wanted.c, 1e-6, 0):
-        y.made = "odd", base, function
+        y.origin = GeluGate(base, function)
     return y
 
 
 def function(b, node, name, x, gate=None):
     """A function of x; of a convolution that nothing else reads, as a part of it. gate: what else was made of x."""
     x = b.use(x)
-    made = x.made or [None, None, None]
-    if made[0] == "conv" and not b.trains and made[2] == (1 if gate is None else 2) and (
-            gate is None or gate.made[-1] == 1):
-        return made[1](node, function=getattr(ggml, "GGML_UNARY_OP_" + name))
+    alone = x.origin.readers == (1 if gate is None else 2) if isinstance(x.origin, Convolution) else False
+    if alone and not b.trains and (gate is None or gate.origin.readers == 1):
+        return x.origin.again(node, function=getattr(ggml, "GGML_UNARY_OP_" + name))
     return b.unary(getattr(ggml, "ggml_" + name.lower()), x)
 
 
 def looked_up(b, x, w):
     """The product of one-hot rows x with the constant matrix w: rows of w, or zeros."""
-    index = b.reshape(x.made[1], x.shape[:-1])
+    index = b.reshape(x.origin.index, x.shape[:-1])
     inside = b.clamp(index, 0, x.shape[-1] - 1)
     there = b.like(b.equal(index, inside).t, index.shape, F32)
     return b.mul(b.gather(w, 0, inside), b.reshape(there, (*index.shape, 1)))
@@ -110,5 +104,5 @@ def biased(b, node, convolve, w, bias, function=None):
         return biased(b, node, convolve, kernel, b.constant(np.broadcast_to(shift, y.shape[1]), F32))
 
     if function is None and count(w.shape) and all(v is None or isinstance(v, Known) for v in (w, bias)):
-        y.made = "conv", again, node.attr("ggml.readers")
+        y.origin = Convolution(again, node.attr("ggml.readers"))
     return y

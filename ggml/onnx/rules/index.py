@@ -43,6 +43,13 @@ def gather(b, node, x, index):
     return b.gather(x, axis, index)
 
 
+@rule("ai.onnx.ml.ArrayFeatureExtractor", on_floats=True)
+def columns(b, node, x, index):
+    """Entries of the last axis; the result has two axes at least."""
+    y = b.gather(x, len(x.shape) - 1, wrapped(b, b.reshape(index, (count(index.shape),)), x.shape[-1]))
+    return b.reshape(y, (1, *y.shape)) if len(x.shape) == 1 else y
+
+
 def flat_positions(b, shape, index, axis):
     """Positions in the flattened value of the entries that GatherElements and ScatterElements mean."""
     grid, stride = np.indices(index.shape), count(shape[axis + 1 :])
@@ -127,12 +134,10 @@ def scatter_nd(b, node, x, index, updates):
 
 
 def place_of_max(b, rows, last=False):
-    """Where the maxima of rows are: the first of equal ones, or the last."""
+    """Where the maxima of rows are, or NaN: the first of equal ones, or the last."""
     count, n = rows.shape
-    rows = rows if last else b.flip(rows, 1)  # ggml_argmax finds the last
-    t = ggml.ggml_cast(b.ctx, ggml.ggml_argmax(b.ctx, b.contiguous(rows).t), ggml.GGML_TYPE_F32)
-    found = Tensor(t, (count,), I64, (0, n - 1))
-    return found if last else b.affine(found, -1.0, float(n - 1), bounds=(0, n - 1))
+    t = ggml.ggml_cast(b.ctx, ggml.ext.argmax(b.ctx, b.contiguous(rows).t, last), ggml.GGML_TYPE_F32)
+    return Tensor(t, (count,), I64, (0, n - 1))
 
 
 @rule("ArgMax", "ArgMin")
@@ -163,7 +168,7 @@ def top_k(b, node, x, k=None):
     n = x.shape[axis]
     rows = b.contiguous(b.move(x, axis, -1))
     flat = b.reshape(rows, (count(rows.shape) // n, n))
-    sorted_ = ggml.ggml_cast(b.ctx, ggml.ggml_argsort(b.ctx, flat.t, order), ggml.GGML_TYPE_F32)
+    sorted_ = ggml.ggml_cast(b.ctx, ggml.ext.argsort(b.ctx, flat.t, order), ggml.GGML_TYPE_F32)
     chosen = b.contiguous(b.slice(Tensor(sorted_, flat.shape, I64, (0, n - 1)), 1, 0, k))
     place = flat_positions(b, flat.shape, chosen, 1)
     values = b.pick(flat, place)

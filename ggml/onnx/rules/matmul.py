@@ -7,6 +7,7 @@ import numpy as np
 import ggml
 
 from ..layout import room
+from ..origins import Dequantized, OneHot, Quantized
 from ..values import F32, Known, Tensor, count, extents, is_float, is_integer, require_held
 from . import rule
 from .fused import looked_up
@@ -74,16 +75,16 @@ def codes_of(b, x, y, axis):
 
     None if they were not. The scale of y is one number, or has one for each entry of the axis.
     """
-    made, parts = x.made, isinstance(y, Known) and y.tensors.get("codes")
-    if not made or made[0] != "codes" or not parts or b.trains or not count(y.shape):
+    origin, parts = x.origin, isinstance(y, Known) and y.tensors.get("codes")
+    if not isinstance(origin, Dequantized) or not parts or b.trains or not count(y.shape):
         return None
     codes, scale, zero, along = parts
     if (codes.dtype not in (np.uint8, np.int8) or zero is not None and np.ptp(zero.array)
             or scale.array.size > 1 and (scale.array.ndim > 1 or along % len(y.shape) != axis)):
         return None
-    integers = b.use(made[1])
-    return (Tensor(integers.t, x.shape, F32, made[1].bounds), codes, zero and Known(zero.array.reshape(-1)[0]),
-            b.mul(made[2], scale.derived("flat", np.ravel)))
+    integers = b.use(origin.codes)
+    return (Tensor(integers.t, x.shape, F32, origin.codes.bounds), codes, zero and Known(zero.array.reshape(-1)[0]),
+            b.mul(origin.scale, scale.derived("flat", np.ravel)))
 
 
 def matmul(b, x, y, zero=None):
@@ -101,7 +102,7 @@ def matmul(b, x, y, zero=None):
     (m, k), n = x.shape[-2:], y.shape[-1]
     if y.shape[-2] != k:
         raise ValueError(f"ggml.onnx: the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
-    if x.made and x.made[0] == "hot" and isinstance(y, Known) and len(y.shape) == 2:
+    if isinstance(x.origin, OneHot) and isinstance(y, Known) and len(y.shape) == 2:
         return looked_up(b, x, y)
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     known = bytes_of(b, x, y, zero, k, (1, 0)) if len(y.shape) == 2 else None
@@ -158,10 +159,11 @@ def centred(b, x, zero, axis, held=np.int32):
         z = held(0) if zero is None else zero.array.astype(held)
         z = z.reshape((*z.shape, *(1,) * (-1 - axis))) if z.ndim == 1 and z.size > 1 else z
         return x.derived(("centred", held, z.shape, z.tobytes()), lambda a: a.astype(held) - z)
-    made, x = x.made, b.use(x)
-    if made and made[0] == "whole" and made[1] and zero and (made[1] is zero or all(
-            isinstance(v, Known) for v in (made[1], zero)) and np.array_equal(made[1].array, zero.array)):
-        less = made[2]()
+    origin, x = x.origin, b.use(x)
+    own = origin.zero if isinstance(origin, Quantized) else None
+    if own and zero and (own is zero or all(isinstance(v, Known) for v in (own, zero)) and np.array_equal(
+            own.array, zero.array)):
+        less = origin.less()
         return Tensor(less.t, shape, np.dtype(np.int32), tuple(n - z for n, z in zip(x.bounds, zero.bounds[::-1])))
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)
     if zero is None:

@@ -8,6 +8,7 @@ import numpy as np
 import ggml
 
 from ..builder import Builder
+from ..origins import Convolution
 from ..values import F32, Known, OnHost, count, is_float
 from . import rule
 from .elementwise import absolute
@@ -70,6 +71,12 @@ def per_channel(b, x, scale, bias):
     return b.add(b.mul(x, scale), bias)
 
 
+@rule("ImageScaler", on_floats=True)
+def image_scaler(b, node, x):
+    bias = np.asarray(node.attr("bias"), np.float32)
+    return b.add(b.affine(x, node.attr("scale", 1.0)), b.constant(bias.reshape(1, -1, 1, 1)))
+
+
 def moments(b, x, axes):
     """Mean and variance over axes."""
     mean = b.reduce_sum(x, axes, True, mean=True)
@@ -104,8 +111,8 @@ def batch_norm(b, node, x, scale, bias, mean, variance):
         x = b.use(x)
         arrays = [v.array.astype(np.float64) for v in (scale, bias, mean, variance)]
         factor = arrays[0] / np.sqrt(arrays[3] + epsilon)
-        if x.made and x.made[0::2] == ("conv", 1):
-            return x.made[1](node, factor, arrays[1] - arrays[2] * factor)
+        if isinstance(x.origin, Convolution) and x.origin.readers == 1:
+            return x.origin.again(node, factor, arrays[1] - arrays[2] * factor)
         return per_channel(b, x, b.constant(factor, F32), b.constant(arrays[1] - arrays[2] * factor, F32))
     mean, variance = (b.reshape(v, (count(v.shape), *(1,) * (len(x.shape) - 2))) for v in (mean, variance))
     return scaled(b, x, scale, bias, mean, variance, epsilon)

@@ -4,9 +4,9 @@ import numpy as np
 
 import ggml
 
-from ..values import F32, OnHost, Tensor, count, floats, is_float
+from ..values import F32, I64, Known, OnHost, Tensor, count, floats, is_float
 from . import rule
-from .conv import places, window
+from .conv import window
 from .index import place_of_max, scatter
 
 
@@ -14,10 +14,12 @@ def geometry(node, size):
     """Kernel, strides, dilations, pads and result size of a pooling operator."""
     kernel = node.attr("kernel_shape")
     strides, dilations, pads = window(node, size, kernel)
-    out = places(size, kernel, strides, dilations, pads)
+    far = [n + p + q - d * (k - 1) - 1 for n, k, d, (p, q) in zip(size, kernel, dilations, pads)]
+    out = [int(f / s) + 1 for f, s in zip(far, strides)]  # a window that is too large by less than a stride is cut
+    if min(out) < 0:
+        raise ValueError(f"a window of {list(kernel)} does not fit into {list(size)}")
     if node.attr("ceil_mode", 0):  # one more that is not whole, unless it starts in the padding
-        rest = [(n + p + q - d * (k - 1) - 1) % s for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads)]
-        out = [o + (r > 0 and o * s < n + p) for n, s, (p, _), o, r in zip(size, strides, pads, out, rest)]
+        out = [o + (f > 0 and f % s > 0 and o * s < n + p) for n, s, (p, _), o, f in zip(size, strides, pads, out, far)]
     return kernel, strides, dilations, pads, out
 
 
@@ -40,6 +42,11 @@ def unfolded(b, x, place):
     return b.take(y, np.where(place[..., None] < 0, -1, index))
 
 
+def empty(x, out, dtype):
+    """The result of windows of which there are none."""
+    return Known(np.empty((*x.shape[:2], *out), dtype))
+
+
 def folded(b, y, x, out):
     """(windows, n * c) as (n, c, out...)."""
     return b.reshape(b.transpose(y, (1, 0)), (*x.shape[:2], *out))
@@ -49,14 +56,17 @@ def folded(b, y, x, out):
 def max_pool(b, node, x):
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
     indices = len(node.outputs) > 1 and node.outputs[1]
+    if 0 in out:
+        return empty(x, out, x.dtype), empty(x, out, I64)
     y = is_float(x.dtype) and not indices and pooled(b, ggml.GGML_OP_POOL_MAX, x, kernel, strides, dilations, pads, out)
     if y:
         return y
     place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
+    place = np.take_along_axis(place, np.argsort(place < 0, 1, kind="stable"), 1)  # -inf comes before the padding
     y = unfolded(b, x, place)
     if (place < 0).any():
-        b_mask = b.constant(np.where(place < 0, -3.0e38, 0)[..., None].astype(np.float32))
-        y = Tensor(b.binary(ggml.ggml_add, y, b_mask, dtype=F32).t, y.shape, x.dtype, x.bounds)
+        nothing = b.constant(np.where(place < 0, -np.inf, 0)[..., None].astype(np.float32))
+        y = Tensor(b.binary(ggml.ggml_add, y, nothing, dtype=F32).t, y.shape, x.dtype, x.bounds)
     top = folded(b, b.reduce_max(y, [1], False), x, out)
     return (top, maxima(b, node, x, y, place, out)) if indices else top
 
@@ -85,14 +95,20 @@ def pooled(b, kind, x, kernel, strides, dilations, pads, out):
     lead = (*x.shape[:2], *(1,) * (2 - len(out)))
     if len(kernel) == 1:
         kernel, strides, sides = [1, *kernel], [1, *strides], [0, *sides]
-    t = ggml.ggml_pool_2d(b.ctx, b.contiguous(b.reshape(x, (*lead, *x.shape[2:]))).t, kind, *kernel[::-1],
-                          *strides[::-1], *map(float, sides[::-1]))
+    numbers = *kernel[::-1], *strides[::-1], *map(float, sides[::-1])
+    planes = b.contiguous(b.reshape(x, (*lead, *x.shape[2:]))).t
+    if kind == ggml.GGML_OP_POOL_MAX:
+        t = ggml.ext.max_pool_2d(b.ctx, planes, *numbers)
+    else:
+        t = ggml.ggml_pool_2d(b.ctx, planes, kind, *numbers)
     return b.reshape(b.with_shape(t, (*lead, *out), x), (*x.shape[:2], *out))
 
 
 @rule("AveragePool", on_floats=True)
 def average_pool(b, node, x):
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
+    if 0 in out:
+        return empty(x, out, x.dtype)
     place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
     counted = (place >= (-1 if node.attr("count_include_pad", 0) else 0)).sum(1)
     y = pooled(b, ggml.GGML_OP_POOL_AVG, x, kernel, strides, dilations, pads, out)
@@ -106,6 +122,8 @@ def average_pool(b, node, x):
 @rule("LpPool")
 def lp_pool(b, node, x):
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
+    if 0 in out:
+        return empty(x, out, x.dtype)
     place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
     return folded(b, norm_of(b, unfolded(b, x, place), [1], False, node.attr("p", 2)), x, out)
 

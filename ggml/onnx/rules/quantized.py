@@ -7,6 +7,7 @@ import numpy as np
 import ggml
 
 from ..graph import numpy_type
+from ..origins import Dequantized, Quantized
 from ..values import F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
 from . import RULES, rule
 from .elementwise import convert
@@ -43,7 +44,7 @@ def dequantized(b, x, scale, zero=None, axis=1, block=0):
     y = y if zero is None or whole else b.sub(y, b.as_float(operands[1]))
     y = Tensor(b.mul(y, b.as_float(operands[0])).t, x.shape, scale.dtype)
     if count(scale.shape) == 1 and x.dtype in (np.uint8, np.int8) and scale.dtype == F32:
-        y.made = "codes", codes, operands[0]
+        y.origin = Dequantized(codes, operands[0])
     return y
 
 
@@ -61,7 +62,7 @@ def quantized(b, x, scale, zero, dtype, less=0):
         y = b.clamp(b.add(y, b.as_float(zero)), lo, hi)
     y = Tensor(y.t, y.shape, dtype, (lo, hi))
     if one and not less:
-        y.made = "whole", zero, lambda: quantized(b, x, scale, zero, dtype, 1)
+        y.origin = Quantized(zero, lambda: quantized(b, x, scale, zero, dtype, 1))
     return y
 
 

@@ -27,12 +27,10 @@ def coordinates(mode, n, size, scale, span):
     if mode == "tf_crop_and_resize":
         start, end = span
         return start * (n - 1) + (i * (end - start) * (n - 1) / (size - 1) if size > 1 else (end - start) * (n - 1) / 2)
-    x = (i + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel" and size == 1:
-        return x * 0
-    if mode == "half_pixel_symmetric":
-        x += n / 2 * (1 - size / (scale * n))
-    return x
+        return i * 0
+    offset = n / 2 * (1 - size / (scale * n)) if mode == "half_pixel_symmetric" else 0
+    return offset + (i + 0.5) / scale - 0.5  # in this order of the specification: they may be rounded to whole numbers
 
 
 NEAREST: dict[str, Any] = {  # how coordinates become entries
@@ -90,6 +88,23 @@ def apply(b, x, axis, matrix):
     return total
 
 
+def interpolated(b, node, x, axes, sizes, scales, mode):
+    """Linear interpolation of images as one operation, where it means the same; else None."""
+    flags = {"half_pixel": 0, "pytorch_half_pixel": 0, "align_corners": ggml.GGML_SCALE_FLAG_ALIGN_CORNERS}
+    rank, shape = len(x.shape), list(x.shape)
+    if (node.attr("mode") != "linear" or mode not in flags or node.attr("antialias", 0) or rank > 4 or rank < 2
+            or node.attr("exclude_outside", 0)):
+        return None
+    for a, size, scale in zip(axes, sizes, scales):
+        n = x.shape[a]
+        if scale != 1 and (a < rank - 2 or size == 1 or abs(scale * n - size) > 1e-9 * size):
+            return None
+        shape[a] = size
+    ne0, ne1, ne2, ne3 = extents(shape)
+    t = ggml.ggml_interpolate(b.ctx, b.contiguous(x).t, ne0, ne1, ne2, ne3, ggml.GGML_SCALE_MODE_BILINEAR | flags[mode])
+    return b.with_shape(t, shape, x)
+
+
 @rule("Resize", "Upsample")
 def resize(b, node, x, *operands):
     if node.op == "Upsample" or node.version < 11:
@@ -110,11 +125,16 @@ def resize(b, node, x, *operands):
         scales = np.asarray(scales, np.float64)
         sizes = [int(math.floor(x.shape[a] * s)) for a, s in zip(axes, scales)]
     mode = node.attr("coordinate_transformation_mode", "half_pixel")
+    y = interpolated(b, node, x, axes, sizes, scales, mode)
+    if y:
+        return y
     inside, beyond = np.ones((1,) * rank, bool), node.attr("extrapolation_value", 0.0)
     result, repeated = x, list(x.shape)
     for i, (a, size, scale) in enumerate(zip(axes, sizes, scales)):
         n = x.shape[a]
         span = (roi[i], roi[i + len(axes)]) if mode == "tf_crop_and_resize" and roi is not None else (0, 1)
+        if scale == 1 and mode != "tf_crop_and_resize":  # whatever the mode says of coordinates
+            continue
         at = coordinates(mode, n, size, scale, span)
         if n != size or not np.allclose(at, np.arange(n)):
             matrix = weights(node, at, n, scale)

@@ -2,7 +2,10 @@
 
 import numpy as np
 
+import ggml
+
 from ..graph import numpy_type
+from ..origins import Spread
 from ..values import I64, Known, Tensor, count
 from . import rule
 
@@ -78,7 +81,7 @@ rule("Transpose")(lambda b, node, x: b.transpose(x, node.attr("perm") or range(l
 def expand(b, node, x, dims):
     y = b.expand(x, np.broadcast_shapes(x.shape, tuple(b.ints(dims))))
     if isinstance(y, Tensor) and y.shape[:-1] == x.shape[:-1]:
-        y.made = "spread", x
+        y.origin = Spread(x)
     return y
 
 
@@ -131,13 +134,43 @@ def pad(b, node, x, pads=None, value=None, axes=None):
     widths = [(max(p, 0), max(q, 0)) for p, q in widths]
     if mode != "constant":
         return b.take(x, np.pad(place, widths, mode=mode))
-    place = np.pad(place, widths, constant_values=-1)
-    padded = b.take(x, place)
+    y = padded(b, b.take(x, place) if place.size != count(x.shape) else x, widths)
     if not fill:
-        return padded
-    if not np.isfinite(fill) or padded.bounds:
-        return b.select(b.constant(place >= 0), padded, b.full((), fill, x.dtype))
-    return b.add(padded, b.constant(np.where(place < 0, fill, 0).astype(np.float32)))
+        return y
+    outside = np.pad(np.zeros(place.shape, bool), widths, constant_values=True)
+    if not np.isfinite(fill) or y.bounds:
+        return b.select(b.constant(~outside), y, b.full((), fill, x.dtype))
+    return b.add(y, b.constant(np.where(outside, fill, 0).astype(np.float32)))
+
+
+def padded(b, x, pads):
+    """x with zeros around its last axes, as one ggml node; pads: pairs of their numbers before and after."""
+    while pads and not any(pads[0]):
+        pads = pads[1:]
+    if not pads:
+        return x
+    lead, wide = x.shape[: len(x.shape) - len(pads)], [p + n + q for n, (p, q) in zip(x.shape[-len(pads) :], pads)]
+    head = [count(lead)] if lead else []
+    if len(head) + len(pads) > 4:
+        widths = [(0, 0)] * len(lead) + list(pads)
+        return b.take(x, np.pad(np.arange(count(x.shape)).reshape(x.shape), widths, constant_values=-1))
+    flat = b.contiguous(b.reshape(x, (*head, *x.shape[len(lead) :])))
+    sides = [n for pair in reversed(pads) for n in pair]
+    t = ggml.ggml_pad_ext(b.ctx, flat.t, *sides, *[0] * (8 - len(sides)))
+    bounds = x.bounds and (min(x.bounds[0], 0), max(x.bounds[1], 0))
+    return b.reshape(Tensor(t, (*head, *wide), x.dtype, bounds), (*lead, *wide))
+
+
+@rule("Crop")
+def crop(b, node, x):
+    """Planes without a border (left, top, right, bottom), or a part of them of a size, from its left and top."""
+    left, top, right, bottom = node.attr("border")
+    size = node.attr("scale") or [n - a - z for n, a, z in zip(x.shape[2:], (top, left), (bottom, right))]
+    for axis, start, n in zip((2, 3), (top, left), size):
+        if not 0 <= start <= start + n <= x.shape[axis] or n < 1:
+            raise ValueError(f"entries {start} to {start + n} of an axis of {x.shape[axis]}")
+        x = b.slice(x, axis, start, n)
+    return x
 
 
 @rule("DepthToSpace", "SpaceToDepth")

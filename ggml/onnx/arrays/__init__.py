@@ -1,0 +1,31 @@
+"""Operators that run on the host on whole arrays: those of ai.onnx.ml, of strings and boxes, scattering.
+
+An operator is a function that prepares a node, once: it takes a Node and returns a function of the operands (arrays,
+lists, dicts; None for an omitted one), which returns a value, or a tuple of values for several outputs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+OPERATORS: dict[str, Callable[..., Any]] = {}
+FAMILIES = ["columns", "labels", "linear", "svm", "ensemble", "text", "boxes", "scatter"]
+
+
+def operator(name, domain="ai.onnx.ml"):
+    """Decorator: registers a function that prepares the nodes of an operator; domain: "" is ONNX's own."""
+
+    def register(prepare):
+        OPERATORS[f"{domain}.{name}" if domain else name] = prepare
+        return prepare
+
+    return register
+
+
+def load():
+    """Imports the families, once."""
+    for family in FAMILIES:
+        importlib.import_module(f"{__name__}.{family}")
+    return OPERATORS

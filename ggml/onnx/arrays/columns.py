@@ -1,0 +1,89 @@
+"""Columns of features: scaling, choosing, joining and filling them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import operator
+
+
+def vector(node, *names):
+    """The first of some attributes that a node has, as an array; None if it has none."""
+    for name in names:
+        value = node.attr(name)
+        if value is not None:
+            return value.reshape(-1) if isinstance(value, np.ndarray) else np.asarray(
+                value, np.float32 if value and isinstance(value[0], float) else None)
+    return None
+
+
+def as_float(x):
+    """The numbers as float32."""
+    return x.astype(np.float32, copy=False)
+
+
+@operator("Scaler")
+def scaler(node):
+    offset, scale = (vector(node, name) for name in ("offset", "scale"))
+    offset, scale = np.float32(0) if offset is None else offset, np.float32(1) if scale is None else scale
+    return lambda x: as_float((x - offset) * scale)
+
+
+@operator("Normalizer")
+def normalizer(node):
+    """Rows divided by their largest magnitude, the sum of magnitudes, or the root of the sum of squares."""
+    sizes = {"MAX": lambda x: np.abs(x).max(-1, keepdims=True, initial=0),
+             "L1": lambda x: np.abs(x).sum(-1, keepdims=True),
+             "L2": lambda x: np.sqrt(np.square(x).sum(-1, keepdims=True))}
+    size_of = sizes[node.attr("norm", "MAX")]
+
+    def function(x):
+        x = as_float(x)
+        size = size_of(x)
+        return x / np.where(size == 0, np.float32(1), size)
+
+    return function
+
+
+@operator("Binarizer")
+def binarizer(node):
+    threshold = node.attr("threshold", 0.0)
+    return lambda x: (x > threshold).astype(x.dtype)
+
+
+@operator("Imputer")
+def imputer(node):
+    values, missing = vector(node, "imputed_value_floats"), node.attr("replaced_value_float", 0.0)
+    if values is None:
+        values, missing = vector(node, "imputed_value_int64s"), node.attr("replaced_value_int64", 0)
+    if values is None:
+        raise ValueError("need imputed_value_floats or imputed_value_int64s")
+
+    def function(x):
+        lacking = np.isnan(x) if missing != missing else x == missing
+        return np.where(lacking, values.astype(x.dtype), x)
+
+    return function
+
+
+@operator("FeatureVectorizer")
+def feature_vectorizer(node):
+    sizes = node.attr("inputdimensions")
+
+    def function(*values):
+        parts = [as_float(v.reshape(len(v), -1) if v.ndim else v.reshape(1, 1)) for v in values]
+        for i, (part, size) in enumerate(zip(parts, sizes or ())):
+            parts[i] = np.pad(part[:, :size], ((0, 0), (0, max(size - part.shape[1], 0))))
+        return np.concatenate(parts, 1)
+
+    return function
+
+
+@operator("ArrayFeatureExtractor")
+def array_feature_extractor(node):
+    def function(x, index):
+        index = index.reshape(-1)
+        taken = x[..., index]
+        return taken.reshape(1, -1) if x.ndim == 1 else taken
+
+    return function

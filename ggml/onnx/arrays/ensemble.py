@@ -1,0 +1,293 @@
+"""Ensembles of decision trees, in both forms that ai.onnx.ml has: nodes in attributes, and TreeEnsemble."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..trees import add
+from . import operator
+from .columns import vector
+from .labels import chosen, labels_of
+from .linear import transform_of
+
+MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER"]
+AGGREGATES = ["AVERAGE", "SUM", "MIN", "MAX"]  # numbered as by TreeEnsemble
+NODE = np.dtype([("split", np.float64), ("feature", np.int32), ("left", np.int32)], align=True)
+STEPS = 1 << 18  # visits of nodes that are worth a thread
+
+
+@dataclass
+class Trees:
+    """Nodes of all trees in any order, with what leaves give.
+
+    Args:
+        splits, features, modes, missing: one entry per node.
+        children: (nodes, 2): the nodes where the comparison holds and where it does not; -1 for leaves.
+        roots: a node for each tree.
+        leaf: for each node its number as a leaf.
+        sets: a list of the members of the set of each node, or None if no node has one.
+        first, targets, weights: where the entries of each leaf begin, and the end; their columns and weights.
+        columns: number of columns of the result.
+        aggregate: one of AGGREGATES.
+    """
+
+    splits: np.ndarray
+    features: np.ndarray
+    modes: np.ndarray
+    missing: np.ndarray
+    children: np.ndarray
+    roots: np.ndarray
+    leaf: np.ndarray
+    sets: list | None
+    first: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    columns: int
+    aggregate: str
+
+
+class Ensemble:
+    """Trees whose nodes are in the order that ggml.onnx.trees needs."""
+
+    def __init__(self, t):
+        require_fitting(t)
+        count, self.trees = len(t.splits), len(t.roots)
+        order, lefts, level, begin, self.depth = [t.roots], [], np.asarray(t.roots), 0, 1
+        while True:
+            inner = t.children[level, 0] >= 0
+            begin += len(level)
+            left = np.where(inner, begin + 2 * (np.cumsum(inner) - 1), -1)
+            lefts.append(left)
+            level = t.children[level[inner]].reshape(-1)
+            if not len(level):
+                break
+            if begin + len(level) > 2 * count + 1:
+                raise ValueError("the nodes are no trees: one is its own child, or that of several")
+            order.append(level)
+            self.depth += 1
+        place, left = np.concatenate(order), np.concatenate(lefts)
+        self.nodes = np.zeros(len(place), NODE)
+        inner = left >= 0
+        self.nodes["split"] = t.splits[place]
+        self.nodes["feature"] = np.where(inner, t.features[place], -1)
+        self.nodes["left"] = np.where(inner, left, t.leaf[place])
+        self.features = int(self.nodes["feature"].max()) + 1
+        self.modes, self.missing = t.modes[place].astype(np.uint8), t.missing[place].astype(np.uint8)
+        if not self.modes[inner].any() and not self.missing[inner].any():
+            self.modes = self.missing = np.empty(0, np.uint8)
+        sets = [t.sets[i] for i in place] if t.sets else []
+        self.sets = np.cumsum([0, *map(len, sets)] if sets else [0] * (len(place) + 1)).astype(np.int32)
+        self.members = np.concatenate([np.empty(0), *sets]) if sets else np.empty(0)
+        self.columns, self.aggregate = t.columns, t.aggregate
+        kept = np.ones(len(t.weights), bool) if t.aggregate in ("MIN", "MAX") else t.weights != 0
+        self.first = np.concatenate([[0], np.cumsum(kept)])[t.first].astype(np.int64)
+        self.targets, self.weights = t.targets[kept].astype(np.int64), t.weights[kept].astype(np.float64)
+
+    def scores(self, x):
+        """The aggregated weights (rows, columns) in float64 for rows x of features."""
+        x = np.ascontiguousarray(np.atleast_2d(x))
+        x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
+        if x.ndim != 2 or x.shape[1] < self.features:
+            raise ValueError(f"{list(x.shape)} for trees of {self.features} features")
+        kind = max(AGGREGATES.index(self.aggregate) - 1, 0)
+        out = np.full((len(x), self.columns), (0.0, np.inf, -np.inf)[kind])
+        if len(x) and self.trees:
+            share(len(x), len(x) * self.trees * self.depth, lambda a, b: add(
+                x, a, b, self.nodes, self.trees, self.modes, self.missing, self.sets, self.members, self.first,
+                self.targets, self.weights, kind, out))
+        if self.aggregate == "AVERAGE":
+            out /= max(self.trees, 1)
+        return np.where(np.isinf(out), 0, out) if kind else out
+
+
+def share(rows, steps, function):
+    """Calls function(begin, end) for parts of the rows, in as many threads as the steps are worth."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = max(min(steps // STEPS, there, rows), 1)
+    ends = [rows * i // count for i in range(count + 1)]
+    others = [threading.Thread(target=function, args=part) for part in zip(ends[1:], ends[2:])]
+    for thread in others:
+        thread.start()
+    function(ends[0], ends[1])
+    for thread in others:
+        thread.join()
+
+
+def require_fitting(t):
+    """Raises ValueError for numbers of nodes, leaves, columns and features that do not exist."""
+    count, leaves = len(t.splits), len(t.first) - 1
+    inner = t.children[:, 0] >= 0
+    checks = [("features", t.features[inner], 0, 1 << 30), ("children", t.children[inner], 0, count - 1),
+              ("roots", t.roots, 0, count - 1), ("leaves", t.leaf[~inner], 0, leaves - 1),
+              ("targets", t.targets, 0, t.columns - 1), ("modes", t.modes[inner], 0, len(MODES) - 1)]
+    for what, array, lo, hi in checks:
+        if len(array) and (array.min() < lo or array.max() > hi):
+            raise ValueError(f"{what} are from {array.min()} to {array.max()}: need {lo} to {hi}")
+    if len(t.targets) != len(t.weights) or not 0 < t.columns < 1 << 24:
+        raise ValueError(f"{len(t.targets)} targets, {len(t.weights)} weights and {t.columns} columns")
+
+
+# ---- nodes in attributes ---------------------------------------------------------------------------------------------
+def described(node, prefix, columns, aggregate):
+    """The Trees of an operator whose leaves have attributes that begin with a prefix."""
+    tree, ids = (vector(node, f"nodes_{n}") for n in ("treeids", "nodeids"))
+    splits = vector(node, "nodes_values_as_tensor", "nodes_values")
+    parts = [vector(node, f"nodes_{n}") for n in ("truenodeids", "falsenodeids", "featureids")]
+    modes = np.array([MODES.index(m) if m != "LEAF" else -1 for m in node.attr("nodes_modes") or []], np.int64)
+    count = len(modes)
+    if any(v is None or len(v) != count for v in (tree, ids, splits, *parts)) or not count:
+        raise ValueError("the attributes of nodes differ in their lengths")
+    missing = vector(node, "nodes_missing_value_tracks_true")
+    missing = np.zeros(count, np.uint8) if missing is None or len(missing) != count else missing
+    find, leaf = Finder(tree, ids), modes < 0
+    children = np.stack([find(tree, v) for v in parts[:2]], 1)
+    children[leaf] = -1
+    if (children[~leaf] < 0).any():
+        raise ValueError("a child is none of the nodes of its tree")
+    child = np.zeros(count, bool)
+    child[children[~leaf].ravel()] = True
+    alone = np.flatnonzero(~child)
+    roots = alone[np.sort(np.unique(tree[alone], return_index=True)[1])]
+    entries = [vector(node, f"{prefix}_{n}") for n in ("treeids", "nodeids", "ids")]
+    weights = vector(node, f"{prefix}_weights_as_tensor", f"{prefix}_weights")
+    if any(v is None for v in (*entries, weights)):
+        raise ValueError(f"need {prefix}_treeids, {prefix}_nodeids, {prefix}_ids and {prefix}_weights")
+    place = find(entries[0], entries[1])
+    if not len(place) == len(entries[2]) == len(weights) or (place < 0).any():
+        raise ValueError(f"{prefix}_nodeids and {prefix}_treeids name nodes that there are not")
+    order = np.argsort(place, kind="stable")
+    first = np.searchsorted(place[order], np.arange(count + 1))
+    return Trees(splits, parts[2], modes, missing, children, roots, np.arange(count), None, first, entries[2][order],
+                 weights[order], columns, aggregate)
+
+
+class Finder:
+    """Finds nodes by the numbers of their trees and their own."""
+
+    def __init__(self, tree, ids):
+        self.order = np.lexsort((ids, tree))
+        self.known, self.ids = np.unique(tree), np.unique(ids)
+        self.keys = self.key(tree, ids)[self.order]
+        if (np.diff(self.keys) == 0).any():
+            raise ValueError("two nodes of a tree have one number")
+
+    def key(self, tree, ids):
+        """A number for each node, in the order of trees and nodes; -1 for those that cannot be."""
+        t, i = (np.minimum(np.searchsorted(k, v), len(k) - 1) for k, v in ((self.known, tree), (self.ids, ids)))
+        there = (self.known[t] == tree) & (self.ids[i] == ids)
+        return np.where(there, t * len(self.ids) + i, -1)
+
+    def __call__(self, tree, ids):
+        """The places of nodes, -1 for those that are not there."""
+        keys = self.key(tree, ids)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[at] == keys, self.order[at], -1)
+
+
+def whole(t):
+    """The Ensemble of Trees whose roots reach every node once."""
+    ensemble = Ensemble(t)
+    if len(ensemble.nodes) != len(t.splits):
+        raise ValueError("the nodes are no trees: one is its own child, or that of several")
+    return ensemble
+
+
+def base_of(node, columns):
+    """What is added to the scores: nothing, or a number for each column."""
+    base = vector(node, "base_values_as_tensor", "base_values")
+    if base is not None and len(base) not in (1, columns):
+        raise ValueError(f"{len(base)} base_values for {columns} columns")
+    return np.zeros(1) if base is None else base.astype(np.float64)
+
+
+@operator("TreeEnsembleRegressor")
+def regressor(node):
+    columns = node.attr("n_targets", 1)
+    ensemble = whole(described(node, "target", columns, node.attr("aggregate_function", "SUM")))
+    base, transform = base_of(node, columns), transform_of(node)
+    return lambda x: transform(ensemble.scores(x) + base).astype(np.float32)
+
+
+@operator("TreeEnsembleClassifier")
+def classifier(node):
+    labels = labels_of(node)
+    if labels is None:
+        raise ValueError("need classlabels_int64s or classlabels_strings")
+    classes, ids = len(labels), vector(node, "class_ids")
+    weights = vector(node, "class_weights_as_tensor", "class_weights")
+    one = classes <= 2 and ids is not None and len(np.unique(ids)) == 1  # the weights are those of the second class
+    found = described(node, "class", classes, "SUM")
+    if one:
+        found.targets, found.columns = np.zeros_like(found.targets), 1
+    ensemble, transform = whole(found), transform_of(node)
+    base, positive = base_of(node, classes), bool((weights >= 0).all())
+
+    def function(x):
+        scores = ensemble.scores(x)
+        if not one:
+            scores = scores + base
+            return chosen(labels, scores.argmax(1)), transform(scores).astype(np.float32)
+        scores = scores + base[-1]
+        place = (scores[:, 0] > (0.5 if positive else 0)).astype(np.int64)
+        if positive:
+            scores = np.hstack([1 - scores, scores])
+        else:
+            scores = transform(np.hstack([-scores, scores]))
+        return chosen(labels, np.minimum(place, classes - 1)), scores.astype(np.float32)
+
+    return function
+
+
+# ---- TreeEnsemble ----------------------------------------------------------------------------------------------------
+@operator("TreeEnsemble")
+def tree_ensemble(node):
+    splits, modes, leaf_weights = (vector(node, n) for n in ("nodes_splits", "nodes_modes", "leaf_weights"))
+    names = "truenodeids", "falsenodeids", "trueleafs", "falseleafs", "featureids"
+    parts = [vector(node, f"nodes_{n}") for n in names]
+    targets, roots = vector(node, "leaf_targetids"), vector(node, "tree_roots")
+    count, leaves = len(splits), len(leaf_weights)
+    if any(len(v) != count for v in (modes, *parts)) or len(targets) != leaves:
+        raise ValueError("the attributes of nodes or those of leaves differ in their lengths")
+    missing = vector(node, "nodes_missing_value_tracks_true")
+    missing = np.zeros(count, np.uint8) if missing is None else missing
+    children = np.stack(parts[:2], 1)
+    leaf = np.stack(parts[2:4], 1).astype(bool)
+    most = np.where(leaf, leaves, count)
+    if (children < 0).any() or (children >= most).any() or len(missing) != count:
+        raise ValueError("a child is none of the nodes or leaves")
+    children = np.where(leaf, children + count, children)
+    sets = None
+    if (modes == MODES.index("BRANCH_MEMBER")).any():
+        sets = sets_of(modes, vector(node, "membership_values")) + [np.empty(0)] * leaves
+
+    def joined(array, fill):  # the leaves are nodes behind the others
+        return np.concatenate([array, np.full(leaves, fill, array.dtype)])
+
+    children = np.concatenate([children, np.full((leaves, 2), -1)])
+    aggregate = AGGREGATES[node.attr("aggregate_function", 1)]
+    columns, transform = node.attr("n_targets", 1), transform_of(node)
+    number = np.concatenate([np.zeros(count, np.int64), np.arange(leaves)])
+    ensemble = Ensemble(Trees(joined(splits, 0), joined(parts[4], -1), joined(modes, 0), joined(missing, 0), children,
+                              roots, number, sets, np.arange(leaves + 1), targets, leaf_weights, columns, aggregate))
+    return lambda x: transform(ensemble.scores(x)).astype(splits.dtype)
+
+
+def sets_of(modes, members):
+    """The members of the set of each node: those of nodes that have one stand in order, with NaN behind each set."""
+    if members is None:
+        raise ValueError("need membership_values")
+    ends = np.flatnonzero(np.isnan(members))
+    begins = np.concatenate([[0], ends + 1])
+    ends = np.append(ends, len(members))
+    found = [np.asarray(members[a:b], np.float64) for a, b in zip(begins, ends)]
+    wanted = np.flatnonzero(modes == MODES.index("BRANCH_MEMBER"))
+    if len(found) < len(wanted):
+        raise ValueError(f"{len(found)} sets for {len(wanted)} nodes")
+    sets = [np.empty(0)] * len(modes)
+    for place, values in zip(wanted, found):
+        sets[place] = values
+    return sets

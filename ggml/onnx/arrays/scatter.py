@@ -1,0 +1,56 @@
+"""Scattering: elements that are replaced by others, or combined with them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from . import operator
+
+UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def scattered(node, x, place, updates):
+    """A copy of x (rows, width) whose rows at places are replaced by, or combined with, those of updates."""
+    y, reduction = x.copy(), node.attr("reduction", "none")
+    if reduction == "none":
+        y[place] = updates
+    elif y.shape[1] < 8:
+        flat = place[:, None] * y.shape[1] + np.arange(y.shape[1])
+        UFUNCS[reduction].at(y.reshape(-1), flat.ravel(), updates.ravel())
+    elif len(place):  # the updates of a row are combined first
+        order = np.argsort(place, kind="stable")
+        rows, first = np.unique(place[order], return_index=True)
+        y[rows] = UFUNCS[reduction](y[rows], UFUNCS[reduction].reduceat(updates[order], first, axis=0))
+    return y
+
+
+def positions(x, index):
+    """Numbers of the slices of x that an index of its first axes means, an array for each; negative ones count back."""
+    parts = [np.where(i < 0, i + n, i) for i, n in zip(index, x.shape)]
+    return np.ravel_multi_index(np.broadcast_arrays(*parts), x.shape[: len(parts)]).reshape(-1)
+
+
+def scatter_elements(node):
+    def function(x, index, updates):
+        grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+        grid[node.attr("axis", 0)] = index
+        return scattered(node, x.reshape(-1, 1), positions(x, grid), updates.reshape(-1, 1)).reshape(x.shape)
+
+    return function
+
+
+for name in ("ScatterElements", "Scatter"):
+    operator(name, "")(scatter_elements)
+
+
+@operator("ScatterND", "")
+def scatter_nd(node):
+    def function(x, index, updates):
+        depth = index.shape[-1]
+        width = math.prod(x.shape[depth:])
+        place = positions(x, [index[..., k] for k in range(depth)])
+        return scattered(node, x.reshape(-1, width), place, updates.reshape(-1, width)).reshape(x.shape)
+
+    return function

@@ -1,0 +1,147 @@
+"""Support vector machines."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from . import operator
+from .columns import vector
+from .labels import chosen, labels_of
+from .linear import matrix_of, rows_of, transform_of
+
+
+def kernel_of(node, vectors):
+    """The function of rows x that gives the kernel of each with each of the support vectors: (rows, vectors)."""
+    gamma, shift, degree = [*(node.attr("kernel_params") or []), 0.0, 0.0, 0.0][:3]
+    kind, columns = node.attr("kernel_type", "LINEAR"), np.ascontiguousarray(vectors.T, np.float64)
+    if kind == "RBF":
+        squares = np.square(columns).sum(0)
+
+        def radial(x):
+            distance = np.square(x).sum(1, keepdims=True) - 2 * (x @ columns) + squares
+            return np.exp(-gamma * np.maximum(distance, 0))
+
+        return radial
+    functions = {"LINEAR": lambda p: p, "POLY": lambda p: (gamma * p + shift) ** degree,
+                 "SIGMOID": lambda p: np.tanh(gamma * p + shift)}
+    function = functions[kind]
+    return lambda x: function(x @ columns)
+
+
+def vectors_of(node, count):
+    """The support vectors, `count` rows."""
+    v = vector(node, "support_vectors")
+    if v is None or not count or len(v) % count:
+        raise ValueError(f"{0 if v is None else len(v)} numbers for {count} support vectors")
+    return v.reshape(count, -1)
+
+
+def least_squares(r):
+    """Probabilities (rows, classes) that fit those of pairs, r (rows, classes, classes).
+
+    Minimises the sum of (r[j, i] p[i] - r[i, j] p[j])^2 as Wu, Lin and Weng (2004, second approach) do, with the steps
+    and the tolerance of LIBSVM, whose results are thereby matched.
+    """
+    rows, k = r.shape[:2]
+    q = -np.swapaxes(r, 1, 2) * r
+    diagonal = np.arange(k)
+    q[:, diagonal, diagonal] = 0
+    square = np.square(np.swapaxes(r, 1, 2))
+    square[:, diagonal, diagonal] = 0
+    q[:, diagonal, diagonal] = square.sum(2)
+    p, left = np.full((rows, k), 1 / k), np.arange(rows)
+    for _ in range(max(100, k)):
+        part, x = q[left], p[left]
+        product = np.einsum("nij,nj->ni", part, x)
+        total = (x * product).sum(1)
+        far = np.abs(product - total[:, None]).max(1) >= 0.005 / k
+        left, part, x, product, total = left[far], part[far], x[far], product[far], total[far]
+        if not len(left):
+            break
+        for t in range(k):
+            step = (total - product[:, t]) / part[:, t, t]
+            x[:, t] += step
+            total = (total + step * (step * part[:, t, t] + 2 * product[:, t])) / (1 + step) ** 2
+            product = (product + step[:, None] * part[:, t]) / (1 + step[:, None])
+            x /= 1 + step[:, None]
+        p[left] = x
+    return p
+
+
+@operator("SVMClassifier")
+def svm_classifier(node):
+    labels, sizes, transform = labels_of(node), node.attr("vectors_per_class"), transform_of(node)
+    rho = vector(node, "rho")
+    if not sizes:
+        return linear_svm(node, labels, transform)
+    sizes = np.asarray(sizes)
+    k, count = len(sizes), int(sizes.sum())
+    pairs = list(itertools.combinations(range(k), 2))
+    a, b = vector(node, "prob_a"), vector(node, "prob_b")
+    vectors, w = vectors_of(node, count), vector(node, "coefficients")
+    if w is None or len(w) != (k - 1) * count or len(rho) < len(pairs) or a is not None and not (
+            len(a) == len(b) == len(pairs)):
+        raise ValueError(f"{0 if w is None else len(w)} coefficients, {len(rho)} rho and "
+                         f"{0 if a is None else len(a)} prob_a for {k} classes with {count} vectors")
+    ends, w = np.cumsum(sizes), w.reshape(k - 1, count)
+    machines = np.zeros((count, len(pairs)))  # for each pair of classes the factors of all vectors
+    for m, (i, j) in enumerate(pairs):
+        for here, row in ((i, j - 1), (j, i)):
+            part = slice(ends[here] - sizes[here], ends[here])
+            machines[part, m] = w[row, part]
+    kernel, (first, second) = kernel_of(node, vectors), np.array(pairs).T
+
+    def function(x):
+        x = rows_of(x, vectors.shape[1])
+        scores = kernel(x.astype(np.float64)) @ machines + rho[: len(pairs)]
+        votes = np.zeros((len(x), k), np.int64)
+        for m, (i, j) in enumerate(pairs):
+            won = scores[:, m] > 0
+            votes[:, i] += won
+            votes[:, j] += ~won
+        place = votes.argmax(1)
+        if a is not None:
+            r = np.zeros((len(x), k, k))
+            with np.errstate(over="ignore"):
+                r[:, first, second] = np.clip(1 / (1 + np.exp(scores * a + b)), 1e-7, 1 - 1e-7)
+            r[:, second, first] = 1 - r[:, first, second]
+            return chosen(labels, place), least_squares(r).astype(np.float32)
+        if k == 2:
+            scores = np.hstack([-scores, scores])
+        return chosen(labels, place), transform(scores).astype(np.float32)
+
+    return function
+
+
+def linear_svm(node, labels, transform):
+    """A classifier that has coefficients for each class instead of support vectors."""
+    rho = vector(node, "rho")
+    w, _ = matrix_of(node, 1 if labels is None else len(labels))
+    kernel = kernel_of(node, w.T)
+
+    def function(x):
+        scores = kernel(rows_of(x, len(w)).astype(np.float64)) + (0 if rho is None else rho[0])
+        return chosen(labels, scores.argmax(1)), transform(scores).astype(np.float32)
+
+    return function
+
+
+@operator("SVMRegressor")
+def svm_regressor(node):
+    count, rho, transform = node.attr("n_supports", 0), vector(node, "rho"), transform_of(node)
+    w = vector(node, "coefficients").astype(np.float64)
+    vectors = vectors_of(node, count) if count else w.reshape(1, -1)
+    kernel = kernel_of(node, vectors)
+    if count and len(w) != count:
+        raise ValueError(f"{len(w)} coefficients for {count} support vectors")
+
+    def function(x):
+        scores = kernel(rows_of(x, vectors.shape[1]).astype(np.float64))
+        scores = (scores @ w[:, None] if count else scores) + (0 if rho is None else rho[0])
+        if node.attr("one_class", 0):
+            return np.where(scores > 0, np.float32(1), np.float32(-1))
+        return transform(scores).astype(np.float32)
+
+    return function

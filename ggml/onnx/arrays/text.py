@@ -1,0 +1,157 @@
+"""Text: normalising, splitting and counting."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ..._extras import require
+from . import operator
+from .columns import vector
+from .labels import Table, strings
+
+
+def expression(text):
+    """A regular expression of a model, which RE2 matches in linear time; Python's `re` may take exponential."""
+    require("", ["re2"], "google-re2")
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        raise ValueError(f"the pattern is {text[:60]!r}: {str(error)[:200]}") from None
+
+
+def separating(text):
+    """A function that divides a string where a regular expression matches; between all characters for an empty one."""
+    if text == "":
+        return list
+    if re.escape(text) == text or text.isspace():  # nothing but itself
+        return lambda part: part.split(text)
+    pattern = expression(text)
+
+    def divide(part):
+        ends = [0, *(end for m in pattern.finditer(part) for end in m.span()), len(part)]
+        return [part[a:b] for a, b in zip(ends[::2], ends[1::2])]
+
+    return divide
+
+
+def tokenized(text, pattern, dividing):
+    """The tokens of a text: what matches the pattern, or what lies between separators."""
+    if pattern is not None:
+        return [m.group() for m in pattern.finditer(text)]
+    parts = [text]
+    for divide in dividing:
+        parts = [piece for part in parts for piece in divide(part)]
+    return parts
+
+
+@operator("RegexFullMatch", "")
+def regex_full_match(node):
+    """Whether each text matches a pattern as a whole."""
+    pattern = expression(node.attr("pattern") or "")
+
+    def function(x):
+        if x.dtype.kind not in "UO":
+            raise TypeError(f"x is {x.dtype}: need texts")
+        found = [pattern.fullmatch(str(text)) is not None for text in x.reshape(-1)]
+        return np.array(found, bool).reshape(x.shape)
+
+    return function
+
+
+@operator("Tokenizer", "com.microsoft")
+def tokenizer(node):
+    """An array of one more dimension with the tokens of each string, filled up with a value."""
+    mark, least, blank = node.attr("mark", 0), node.attr("mincharnum", 1), node.attr("pad_value", "")
+    pattern, separators = node.attr("tokenexp"), node.attr("separators")
+    if (pattern is None) == (separators is None):
+        raise ValueError("need one of tokenexp and separators")
+    pattern = None if pattern is None else expression(pattern)
+    dividing = [separating(s) for s in separators or ()]
+
+    def function(x):
+        rows = []
+        for text in x.ravel().tolist():
+            tokens = [t for t in tokenized(str(text), pattern, dividing) if t and len(t) >= least]
+            rows.append(["\x02", *tokens, "\x03"] if mark else tokens)
+        width = max(map(len, rows), default=0)
+        out = np.full((len(rows), width), blank, object)
+        for i, row in enumerate(rows):
+            out[i, : len(row)] = row
+        return out.reshape(*x.shape, width)
+
+    return function
+
+
+class Grams:
+    """Finds the n-grams of one length in rows of words.
+
+    Args:
+        grams: (count, n): the numbers of words.
+        columns: of each n-gram.
+        words: the number of all words.
+    """
+
+    def __init__(self, grams, columns, words):
+        self.words, self.steps, code = words, [], grams[:, 0]
+        for word in grams.T[1:]:  # a beginning and one more word have a number among all such pairs
+            keys, code = np.unique(code * words + word, return_inverse=True)
+            self.steps.append(keys)
+        self.columns = np.full(len(self.steps[-1]) if self.steps else words, -1)
+        self.columns[code] = columns
+
+    def find(self, rows, gap):
+        """The columns of the n-grams that begin at each word, words a gap apart; -1 where there is none."""
+        starts = rows.shape[1] - gap * len(self.steps)
+        if starts <= 0:
+            return np.empty((len(rows), 0), np.int64)
+        code = rows[:, :starts]
+        for k, keys in enumerate(self.steps, 1):
+            word = rows[:, k * gap :][:, :starts]
+            key = np.where((code < 0) | (word < 0), -1, code * self.words + word)
+            at = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            code = np.where(keys[at] == key, at, -1)
+        return np.where(code < 0, -1, self.columns[code])
+
+
+@operator("TfIdfVectorizer", "")
+def tf_idf_vectorizer(node):
+    """Counts of the n-grams of a pool in each row: as they are, or as 0 and 1, or with weights."""
+    texts = node.attr("pool_strings")
+    pool = strings(texts) if texts else np.asarray(node.attr("pool_int64s") or [], np.int64)
+    counts, columns = node.attr("ngram_counts"), np.asarray(node.attr("ngram_indexes"), np.int64)
+    low, high, skips = (node.attr(n) for n in ("min_gram_length", "max_gram_length", "max_skip_count"))
+    weights, mode, words = vector(node, "weights"), node.attr("mode"), Table(np.unique(pool))
+    ends, found, done = [*counts, len(pool)], words.find(pool), 0
+    grams = {}
+    for n, (begin, end) in enumerate(zip(ends, ends[1:]), 1):
+        size = (end - begin) // n
+        if size < 0 or (end - begin) % n or done + size > len(columns):
+            raise ValueError(f"ngram_counts are {counts}, ngram_indexes are {len(columns)}, for {len(pool)} words")
+        if size and low <= n <= high:
+            grams[n] = Grams(found[begin:end].reshape(size, n), columns[done : done + size], len(words))
+        done += size
+    if weights is not None and len(weights) != len(columns) or len(columns) and columns.min() < 0:
+        raise ValueError(f"{0 if weights is None else len(weights)} weights for {len(columns)} columns")
+    width = int(columns.max(initial=-1)) + 1
+    factors = np.ones(width, np.float32)
+    if weights is not None and mode != "TF":
+        factors[columns] = weights
+
+    def function(x):
+        rows = words.find(x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1))
+        total = np.zeros(len(rows) * width, np.int64)
+        for n, table in grams.items():
+            for gap in range(1, skips + 2 if n > 1 else 2):
+                column = table.find(rows, gap)
+                row, at = np.nonzero(column >= 0)
+                total += np.bincount(row * width + column[row, at], minlength=len(total))
+        total = np.minimum(total, 1) if mode == "IDF" else total
+        return total.reshape(*x.shape[:-1], width).astype(np.float32) * factors
+
+    return function
