@@ -136,6 +136,7 @@ def test_exact_results_depend_on_their_sequence_alone(kind, type_, kv_type, open
     model = open_model(kind, type_, kv_type=kv_type, n_seq=4, **adapter)
     whole = model.logits(text, exact=True)
     assert np.allclose(whole, open_model(kind, type_, kv_type=kv_type, **adapter).logits(text), atol=0.3)
+    assert np.array_equal(open_model(kind, type_, kv_type=kv_type, **adapter).logits(text, exact=True), whole)
     model.reset()
     ranges = (0, 3), (3, 52), (52, 70)
     parts = np.concatenate([decode(model, (0, text[a:b], b - a), exact=True)[0] for a, b in ranges])

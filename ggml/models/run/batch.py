@@ -58,7 +58,7 @@ class Batch:
         Raises:
             ValueError: the sequence is in the batch already, there are no tokens, or fewer than `wanted`.
         """
-        if any(piece.sequence == sequence for piece in self.pieces):
+        if self.pieces and any(piece.sequence == sequence for piece in self.pieces):
             raise ValueError(f"Batch.add: sequence {sequence} is in the batch already")
         if not len(tokens) or not 0 <= wanted <= len(tokens):
             raise ValueError(f"Batch.add: {len(tokens)} tokens, of {wanted} of which logits are wanted")

@@ -54,20 +54,20 @@ class Decoder:
             f32 [rows, n_vocab or C]: the results that are wanted. They are valid until the next call.
         """
         width = self.config.n_embd if result == "hidden" else self.config.n_vocab
-        wanted = sum(piece.wanted for piece in pieces)
-        out = np.empty((0, width), np.float32)
+        wanted = pieces[0].wanted if len(pieces) == 1 else sum(piece.wanted for piece in pieces)
+        out: np.ndarray | None = None
         for step, some in self.steps(pieces, items, result, exact):
             rows, row = step.out[step.rows], 0
-            if len(rows) == wanted:  # one graph has all of them
-                out = rows if wanted else out
+            if wanted and len(rows) == wanted:  # one graph has all of them
+                out = rows
                 continue
-            if not len(out):
+            if out is None:
                 out = np.empty((wanted, width), np.float32)
             for piece in some:
                 if piece.wanted:
                     out[piece.first : piece.first + piece.wanted] = rows[row : row + piece.wanted]
                     row += piece.wanted
-        return out
+        return out if out is not None else np.empty((0, width), np.float32)
 
     def steps(
         self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool = False
@@ -88,7 +88,7 @@ class Decoder:
     def _steps(
         self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool
     ) -> Iterator[tuple[Step, Sequence[Piece]]]:
-        memory, rows = self.memory, self._rows(exact)
+        memory, rows = self.memory, self._exact_rows() if exact else ANY
         limits = Limits(rows.most, self._columns(result), max(rows.least, self.most_results), self.even, exact)
         for some in divided(pieces, limits):
             for piece in some:
@@ -103,9 +103,8 @@ class Decoder:
                 memory.end(items[piece.sequence], piece.tokens, exact)
             yield step, some
 
-    def _rows(self, exact: bool) -> Rows:
-        if not exact:
-            return ANY
+    def _exact_rows(self) -> Rows:
+        """The rows of graphs whose results are exact."""
         parts = self._parts()
         return rows_of(parts.weights, bool(parts.adapters), self.even, STEP)
 
@@ -123,8 +122,7 @@ class Decoder:
             least = -(-tokens // ROUNDED) * ROUNDED
         if self.even:
             columns = max(len(pieces), least // len(pieces[0].tokens))
-        else:
-            columns = columns if exact or result == "hidden" else min(tokens, columns)
         tokens = max(tokens, least)
+        columns = min(tokens, columns)
         outputs = tokens if all_wanted else wanted and max(wanted, least)
         return Shape(tokens, outputs, columns, result if wanted else "none", exact, self.even)
