@@ -14,6 +14,7 @@ from tiny_models import CONTEXT, VOCAB  # noqa: E402
 
 from ggml.models import Batch, load  # noqa: E402
 from ggml.models.run.batch import Limits, Piece, divided  # noqa: E402
+from ggml.models.run.cache import PagedCache  # noqa: E402
 from ggml.models.run.pages import PAGE, PagePool  # noqa: E402
 
 KINDS = ["llama", "mixtral", "gemma2", "gpt2"]
@@ -136,6 +137,7 @@ def test_exact_results_depend_on_their_sequence_alone(kind, type_, kv_type, open
     model = open_model(kind, type_, kv_type=kv_type, n_seq=4, **adapter)
     whole = model.logits(text, exact=True)
     assert np.allclose(whole, open_model(kind, type_, kv_type=kv_type, **adapter).logits(text), atol=0.3)
+    assert np.array_equal(open_model(kind, type_, kv_type=kv_type, **adapter).logits(text, exact=True), whole)
     model.reset()
     ranges = (0, 3), (3, 52), (52, 70)
     parts = np.concatenate([decode(model, (0, text[a:b], b - a), exact=True)[0] for a, b in ranges])
@@ -277,3 +279,38 @@ def test_pages_of_a_window():
     assert pool.pages <= 10
     kept = table.gone * PAGE
     assert pool.reachable(table, kept + 99) == kept + 99 and pool.reachable(table, kept + 98) == 0
+
+
+def test_no_memory_for_more_pages_loses_nothing(open_model, monkeypatch):
+    model, expected = open_model(n_seq=8), open_model().logits(TEXTS[0])[-1]
+    for s in range(3):
+        model.feed(TEXTS[0][:149], s)
+
+    def refuse(self, cells):
+        raise MemoryError("load: no memory")
+
+    with monkeypatch.context() as m:
+        m.setattr(PagedCache, "resize", refuse)
+        with pytest.raises(MemoryError):
+            decode(model, (0, [5]), (3, TEXTS[0]))
+        assert [model.held(s) for s in range(4)] == [TEXTS[0][:149]] * 3 + [[]]
+        assert np.allclose(model.feed(TEXTS[0][149:], 0), expected, atol=1e-4)
+    assert np.allclose(decode(model, (3, TEXTS[0]), (1, TEXTS[0][149:])), expected, atol=1e-4)
+
+
+# ---- looking inside --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["llama", "mixtral"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_traces_have_the_tokens_of_the_batch(kind, exact, open_model):
+    """Not the rows that fill a graph; the points behind the last layer have those tokens that are wanted."""
+    model = open_model(kind, n_seq=2)
+    names = ["blk.0.out", "blk.2.ffn_out", "output_norm"]
+    with model.trace(*names) as whole:
+        model.logits(TEXTS[3], exact=exact)
+    with model.trace(*names) as t:
+        decode(model, (1, TEXTS[3], 2), (0, TEXTS[2][:5], 1), exact=exact)
+    for name in names[:2]:
+        assert t[name].shape == (12, tiny_models.WIDTH) and whole[name].shape == (7, tiny_models.WIDTH)
+        assert np.allclose(t[name][:7], whole[name], atol=1e-4)
+    assert t["output_norm"].shape[0] == 3
+    assert np.allclose(t["output_norm"][:2], whole["output_norm"][-2:], atol=1e-4)

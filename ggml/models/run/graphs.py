@@ -84,7 +84,7 @@ class Step(Owner):
         self.inputs_ctx: Any = None
         self.ctx: Any = None
         self.allocator: Any = None
-        self.used = shape.tokens, shape.outputs  # tokens and results that count; those behind them only fill the shape
+        self.used = shape.tokens  # tokens that count; those behind them only fill the shape
         self.rows: slice | list[int] = slice(None)
         try:
             self._build(shape, parts, memory)
@@ -193,19 +193,17 @@ class Step(Owner):
                 cells[row:] = SCRAP
         if self.outputs is not None:
             self.outputs[:out], self.outputs[out:] = rows, 0
-        self.used = row, out
+        self.used = row
         self.rows = slice(out) if self.outputs is not None or out == row else rows
 
     @property
     def traced(self) -> dict[str, np.ndarray]:
         """The points that are looked at, of the tokens that count."""
-        tokens, outputs = self.used
-        found = {}
-        for name, values in self._traced.items():
-            picked = name in self._of_results and self.outputs is not None
-            count, most = (outputs, self.shape.outputs) if picked else (tokens, self.shape.tokens)
-            found[name] = values[: len(values) * count // max(1, most)]
-        return found
+        used, all_rows = self.used, self.shape.tokens
+        return {
+            name: values[self.rows] if name in self._of_results else values[: len(values) * used // all_rows]
+            for name, values in self._traced.items()
+        }
 
     def run(self) -> None:
         """Computes the graph."""
