@@ -431,6 +431,31 @@ def test_word_pieces_are_those_of_the_library(tmp_path):
         assert ours.encode(line) == library.encode(line).ids, line
 
 
+def test_unigram_tokens_are_those_of_the_library(tmp_path):
+    """As XLM-RoBERTa's: words at white space, U+2581 before each."""
+    library = tokenizers.Tokenizer(token_models.Unigram())
+    library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(),
+                                                     pre_tokenizers.Metaspace(prepend_scheme="always")])  # fmt: skip
+    trainer = trainers.UnigramTrainer(vocab_size=300, special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+                                      unk_token="<unk>", show_progress=False)  # fmt: skip
+    words = [" ".join(line.split()) for line in LINES if line.isascii() and "<" not in line and "[" not in line]
+    library.train_from_iterator(words[: len(words) // 2], trainer)
+    library.post_processor = processors.TemplateProcessing(single="<s> $A </s>",
+                                                           special_tokens=[("<s>", 0), ("</s>", 2)])  # fmt: skip
+    folder = folder_of(tmp_path / "folder", "roberta")
+    library.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>",
+                                                              "unk_token": "<unk>", "pad_token": "<pad>"}))
+    convert(folder, tmp_path / "vocab.gguf", vocab_only=True)
+    metadata = metadata_of(tmp_path / "vocab.gguf")
+    assert metadata["tokenizer.ggml.model"] == "t5" and metadata["tokenizer.ggml.unknown_token_id"] == 3
+    assert metadata["tokenizer.ggml.add_bos_token"] and metadata["tokenizer.ggml.add_eos_token"]
+    ours = Tokenizer(metadata)
+    assert len(words) > 20
+    for line in words:
+        assert ours.encode(line) == library.encode(line).ids, line
+
+
 def test_models_of_sentencepiece_are_read(tmp_path):
     """A message of protocol buffers, written here field by field."""
     def field(number, wire, data):

@@ -18,7 +18,22 @@ from typing import Any, NamedTuple
 
 import ggml
 
-from . import bert, gemma, glm4, gpt2, granite, hunyuan, llama, mistral3, olmo2, parallel, phi3, qwen_moe, smollm3
+from . import (
+    bert,
+    dense_first,
+    gemma,
+    glm4,
+    gpt2,
+    granite,
+    hunyuan,
+    llama,
+    mistral3,
+    olmo2,
+    parallel,
+    phi3,
+    qwen_moe,
+    smollm3,
+)  # fmt: skip
 
 
 class Family(NamedTuple):
@@ -57,6 +72,8 @@ FAMILIES = {
     "qwen2moe": Family(qwen_moe, NEOX),
     "qwen3moe": Family(qwen_moe, NEOX),
     "ernie4_5": Family(llama, NORMAL),
+    "ernie4_5-moe": Family(dense_first, NORMAL),
+    "glm4moe": Family(dense_first, NEOX),
     "smollm3": Family(smollm3, NORMAL),
     "mistral3": Family(mistral3, NORMAL),
     "hunyuan-dense": Family(hunyuan, NEOX),
