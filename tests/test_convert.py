@@ -1,11 +1,14 @@
 """`ggml convert`: files, types, tokenizers, and folders that are damaged or contradict themselves."""
 
+import importlib.util
 import json
 import os
+import random
 import subprocess
 import sys
 import tracemalloc
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -330,6 +333,17 @@ def test_the_command_writes_a_file(tmp_path, capsys):
     assert out.startswith(f"{tmp_path}/out.gguf: ") and err.count("\n") <= 1
     with load(tmp_path / "out.gguf") as model:
         assert model.config.n_layer == 3 and np.isfinite(model.logits([5, 6])).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_random_damage_is_refused_in_one_line(tmp_path):
+    path = Path(__file__).resolve().parent.parent / "fuzz" / "folders.py"
+    spec = importlib.util.spec_from_file_location("folders", path)
+    folders = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(folders)
+    rng = random.Random(0)
+    found = Counter(folders.attempt(tmp_path / "folder", rng) for _ in range(60))
+    assert found.keys() == {"converted", "refused"}
 
 
 # ---- tokenizers ------------------------------------------------------------------------------------------------------
