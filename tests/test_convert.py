@@ -294,6 +294,15 @@ def test_integers_are_no_weights(tmp_path):
     refused(folder, tmp_path, "'model.embed_tokens.weight' is I64: need F32, F16, BF16")
 
 
+def test_errors_of_an_importance_matrix_name_it(tmp_path):
+    folder = folder_of(tmp_path / "folder")
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF\3\0")
+    with pytest.raises(ValueError, match="bad.gguf: "):
+        convert(folder, tmp_path / "out.gguf", "Q8_0", imatrix=tmp_path / "bad.gguf")
+    with pytest.raises(OSError, match="convert: "):
+        convert(folder, tmp_path / "out.gguf", "Q8_0", imatrix=tmp_path / "none.gguf")
+
+
 def test_pickles_are_refused_with_the_way_out(tmp_path):
     folder = folder_of(tmp_path / "folder")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")

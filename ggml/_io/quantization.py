@@ -147,9 +147,9 @@ def plan(g, options):
 
 
 # ---- importance ------------------------------------------------------------------------------------------------------
-def read_importance(path):
+def read_importance(path, caller="--imatrix"):
     """Reads an importance matrix, in GGUF or the older format (.dat): arrays of floats by the weights' names."""
-    with open_regular(path, "--imatrix") as file:
+    with open_regular(path, caller) as file:
         raw = file.read(4)
         if raw != b"GGUF":
             with naming(path):
@@ -249,7 +249,9 @@ def convert(name, ne, old, matrices, kind, importance, write, progress):
             source = start + first * ggml.ggml_row_size(old, width)
             if work is not None:
                 dequantize_row(source, n * width, old, work)
-            size = ggml.ggml_quantize_chunk(new, source if work is None else work, out, 0, n, width, address(column))
+            values = source if work is None else work
+            with naming(f"tensor {name!r}, slice {i} from row {first} on"):
+                size = ggml.ggml_quantize_chunk(new, values, out, 0, n, width, address(column))
             write(memoryview(out)[:size])
             progress(n * width)
 
