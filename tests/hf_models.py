@@ -56,6 +56,12 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "shared_expert_intermediate_size": 48}),
     "qwen3moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", {
         "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True}),
+    "ernie4_5-moe": ("Ernie4_5_MoeConfig", "Ernie4_5_MoeForCausalLM", {
+        "head_dim": None, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32, "moe_num_shared_experts": 2,
+        "moe_layer_start_index": 1}),
+    "glm4moe": ("Glm4MoeConfig", "Glm4MoeForCausalLM", {
+        "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "first_k_dense_replace": 1,
+        "n_shared_experts": 1, "use_qk_norm": True, "routed_scaling_factor": 1.5, "attention_bias": True}),
     "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM", {}),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {"num_hidden_layers": 5, "head_dim": None}),
     "mistral3": ("Ministral3Config", "Ministral3ForCausalLM", {"rope_parameters": {
@@ -103,9 +109,11 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cohere2": ("Cohere2Config", "Cohere2ForCausalLM", {**WINDOWS, "head_dim": None, "logit_scale": 0.25}),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"n_embd": 64, "n_head": 4, "n_layer": 3, "n_positions": 256}),
     "bert": ("BertConfig", "BertModel", {"head_dim": None, "num_key_value_heads": None}),
+    "roberta": ("XLMRobertaConfig", "XLMRobertaModel", {"head_dim": None, "num_key_value_heads": None,
+                                                       "pad_token_id": 1, "bos_token_id": 0}),
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
 }  # fmt: skip
-ENCODERS = ("bert", "nomic-bert")
+ENCODERS = ("bert", "roberta", "nomic-bert")
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
     "minicpm": {"architectures": ["MiniCPMForCausalLM"], "model_type": "minicpm", "scale_emb": 12, "scale_depth": 1.4,

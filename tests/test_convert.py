@@ -1,11 +1,14 @@
 """`ggml convert`: files, types, tokenizers, and folders that are damaged or contradict themselves."""
 
+import importlib.util
 import json
 import os
+import random
 import subprocess
 import sys
 import tracemalloc
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -291,6 +294,15 @@ def test_integers_are_no_weights(tmp_path):
     refused(folder, tmp_path, "'model.embed_tokens.weight' is I64: need F32, F16, BF16")
 
 
+def test_errors_of_an_importance_matrix_name_it(tmp_path):
+    folder = folder_of(tmp_path / "folder")
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF\3\0")
+    with pytest.raises(ValueError, match="bad.gguf: "):
+        convert(folder, tmp_path / "out.gguf", "Q8_0", imatrix=tmp_path / "bad.gguf")
+    with pytest.raises(OSError, match="convert: "):
+        convert(folder, tmp_path / "out.gguf", "Q8_0", imatrix=tmp_path / "none.gguf")
+
+
 def test_pickles_are_refused_with_the_way_out(tmp_path):
     folder = folder_of(tmp_path / "folder")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
@@ -330,6 +342,17 @@ def test_the_command_writes_a_file(tmp_path, capsys):
     assert out.startswith(f"{tmp_path}/out.gguf: ") and err.count("\n") <= 1
     with load(tmp_path / "out.gguf") as model:
         assert model.config.n_layer == 3 and np.isfinite(model.logits([5, 6])).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_random_damage_is_refused_in_one_line(tmp_path):
+    path = Path(__file__).resolve().parent.parent / "fuzz" / "folders.py"
+    spec = importlib.util.spec_from_file_location("folders", path)
+    folders = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(folders)
+    rng = random.Random(0)
+    found = Counter(folders.attempt(tmp_path / "folder", rng) for _ in range(60))
+    assert found.keys() == {"converted", "refused"}
 
 
 # ---- tokenizers ------------------------------------------------------------------------------------------------------
@@ -428,6 +451,31 @@ def test_word_pieces_are_those_of_the_library(tmp_path):
     assert metadata["tokenizer.ggml.token_type_count"] == 2 and metadata["tokenizer.ggml.bos_token_id"] == 2
     ours = Tokenizer(metadata)
     for line in [*words[:3], "a quick Öl jug", "five foxes, über-lazy", "dozens"]:
+        assert ours.encode(line) == library.encode(line).ids, line
+
+
+def test_unigram_tokens_are_those_of_the_library(tmp_path):
+    """As XLM-RoBERTa's: words at white space, U+2581 before each."""
+    library = tokenizers.Tokenizer(token_models.Unigram())
+    library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(),
+                                                     pre_tokenizers.Metaspace(prepend_scheme="always")])  # fmt: skip
+    trainer = trainers.UnigramTrainer(vocab_size=300, special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+                                      unk_token="<unk>", show_progress=False)  # fmt: skip
+    words = [" ".join(line.split()) for line in LINES if line.isascii() and "<" not in line and "[" not in line]
+    library.train_from_iterator(words[: len(words) // 2], trainer)
+    library.post_processor = processors.TemplateProcessing(single="<s> $A </s>",
+                                                           special_tokens=[("<s>", 0), ("</s>", 2)])  # fmt: skip
+    folder = folder_of(tmp_path / "folder", "roberta")
+    library.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>",
+                                                              "unk_token": "<unk>", "pad_token": "<pad>"}))
+    convert(folder, tmp_path / "vocab.gguf", vocab_only=True)
+    metadata = metadata_of(tmp_path / "vocab.gguf")
+    assert metadata["tokenizer.ggml.model"] == "t5" and metadata["tokenizer.ggml.unknown_token_id"] == 3
+    assert metadata["tokenizer.ggml.add_bos_token"] and metadata["tokenizer.ggml.add_eos_token"]
+    ours = Tokenizer(metadata)
+    assert len(words) > 20
+    for line in words:
         assert ours.encode(line) == library.encode(line).ids, line
 
 

@@ -147,9 +147,9 @@ def plan(g, options):
 
 
 # ---- importance ------------------------------------------------------------------------------------------------------
-def read_importance(path):
+def read_importance(path, caller="quantize"):
     """Reads an importance matrix, in GGUF or the older format (.dat): arrays of floats by the weights' names."""
-    with open_regular(path, "quantize") as file:
+    with open_regular(path, caller) as file:
         raw = file.read(4)
         if raw != b"GGUF":
             with naming(path):

@@ -25,6 +25,7 @@ import ggml
 from ..files.config import Config
 from . import (
     bert,
+    dense_first,
     gemma,
     glm4,
     gpt2,
@@ -77,6 +78,8 @@ FAMILIES = {
     "qwen2moe": Family(qwen_moe, NEOX),
     "qwen3moe": Family(qwen_moe, NEOX),
     "ernie4_5": Family(llama, NORMAL),
+    "ernie4_5-moe": Family(dense_first, NORMAL),
+    "glm4moe": Family(dense_first, NEOX),
     "smollm3": Family(smollm3, NORMAL),
     "mistral3": Family(mistral3, NORMAL),
     "hunyuan-dense": Family(hunyuan, NEOX),

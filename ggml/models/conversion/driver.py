@@ -65,7 +65,7 @@ def convert(
         if rows:
             keys.setdefault(f"{row.arch}.vocab_size", rows)
         keys |= vocabulary(checkpoint, rows)
-        importance = quantization.read_importance(imatrix) if imatrix is not None else {}
+        importance = quantization.read_importance(imatrix, "convert") if imatrix is not None else {}
         write(checkpoint, os.fspath(out), keys, weights, type and type.upper(), importance, progress)
     finally:
         checkpoint.close()
@@ -142,7 +142,7 @@ def write_weight(
 
     try:
         quantization.convert(weight.name, ne, weight.source, addresses(), TYPES[kind], importance, write, advance)
-    except quantization.Unfit as error:
+    except ValueError as error:
         raise ValueError(f"convert: {error}") from None
 
 

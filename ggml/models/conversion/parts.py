@@ -17,17 +17,20 @@ class Part(NamedTuple):
     """What a tensor becomes.
 
     Attributes:
-        name: in the GGUF file, without ".weight" or ".bias"; "{}" stands for the number of the layer.
+        name: in the GGUF file, without ".weight" or ".bias" if these are as in the folder; "{}" stands for the number
+            of the layer.
         rows: function of the settings and the number of rows that gives the rows to take, in their new order; None for
             all of them. A bias and each matrix of a stack are treated alike.
         transposed: whether the matrix is stored as [n_in, n_out].
         plus: what is added to a weight, for norms that multiply by 1 + w.
+        flat: whether a matrix of one row becomes a vector.
     """
 
     name: str
     rows: Callable[[Fields, int], np.ndarray] | None = None
     transposed: bool = False
     plus: float = 0.0
+    flat: bool = False
 
 
 class Row(NamedTuple):
@@ -42,6 +45,7 @@ class Row(NamedTuple):
             tokenizer. Floats become F32, integers U32.
         tensors: function of the settings that gives tensors to add, such as factors of frequencies.
         dropped: names of tensors that are not needed.
+        later: whether layers beyond the number in the settings, which predict further tokens, are left out.
     """
 
     classes: str
@@ -50,6 +54,7 @@ class Row(NamedTuple):
     keys: Callable[[Fields], Keys]
     tensors: Callable[[Fields], dict[str, np.ndarray]] = lambda c: {}
     dropped: tuple[str, ...] = ()
+    later: bool = False
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -127,6 +132,13 @@ GATED = {
     "layers.{}.mlp.gate_proj": "blk.{}.ffn_gate",
     "layers.{}.mlp.up_proj": "blk.{}.ffn_up",
     "layers.{}.mlp.down_proj": "blk.{}.ffn_down",
+}
+SHARED_EXPERTS: dict[str, Any] = {
+    "layers.{}.mlp.gate.e_score_correction_bias": "blk.{}.exp_probs_b.bias",
+    "layers.{}.mlp.moe_statics.e_score_correction_bias": Part("blk.{}.exp_probs_b.bias", flat=True),
+    "layers.{}.mlp.shared_experts.gate_proj": "blk.{}.ffn_gate_shexp",
+    "layers.{}.mlp.shared_experts.up_proj": "blk.{}.ffn_up_shexp",
+    "layers.{}.mlp.shared_experts.down_proj": "blk.{}.ffn_down_shexp",
 }
 EXPERTS = {
     "layers.{}.mlp.gate": "blk.{}.ffn_gate_inp",

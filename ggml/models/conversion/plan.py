@@ -26,7 +26,7 @@ from .rows import BY_CLASS
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
-            "bert.")  # fmt: skip
+            "bert.", "roberta.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.")
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 F32 = ggml.GGML_TYPE_F32
@@ -108,6 +108,8 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
         pattern = NUMBER.sub("{}", name)
         if any(fnmatch.fnmatchcase(pattern, old) for old in row.dropped) or (tied and pattern == "lm_head.weight"):
             continue
+        if row.later and name.startswith("layers.") and numbers[:1] >= [checkpoint.config.integer("num_hidden_layers")]:
+            continue
         stem, _, suffix = pattern.rpartition(".")
         if suffix not in ("weight", "bias"):
             stem, suffix = pattern, "weight"
@@ -123,7 +125,9 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
             )
         for target in targets if isinstance(targets, list) else [targets]:
             part = target if isinstance(target, Part) else Part(target)
-            new = f"{part.name.format(*numbers[:1])}.{suffix}"
+            new = part.name.format(*numbers[:1])
+            if not new.endswith((".weight", ".bias")):
+                new += f".{suffix}"
             place = numbers[1] if len(numbers) > 1 else 0
             members = found.setdefault(new, (part, {}))[1]
             if place in members:
@@ -158,6 +162,8 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
             )
     if not 1 <= len(first.shape) <= 3 or 0 in first.shape or (len(first.shape) == 3 and len(parts) > 1):
         raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need 1 to 3 dimensions")
+    if part.flat and first.shape[:-1] == (1,):
+        return Weight(name, first.shape[1:], TYPES[first.dtype][0], F32, parts, part)
     *outer, rows, columns = (*first.shape, 1) if len(first.shape) == 1 else first.shape
     if part.transposed and len(first.shape) == 2:
         rows, columns = columns, rows

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .fields import Fields
 from .parts import (
     ATTENTION,
@@ -15,6 +17,7 @@ from .parts import (
     MIXTRAL,
     NORMS,
     PERMUTED,
+    SHARED_EXPERTS,
     TOP,
     Keys,
     Part,
@@ -79,6 +82,35 @@ HUNYUAN = {
     "layers.{}.self_attn.query_layernorm": "blk.{}.attn_q_norm",
     "layers.{}.self_attn.key_layernorm": "blk.{}.attn_k_norm",
 }
+
+
+def dense_first(c: Fields) -> Keys:
+    """GLM-4.5 and ERNIE 4.5: experts after some dense layers."""
+    c.require("n_group", 1, default=1)
+    c.require("moe_layer_interval", 1, default=1)
+    n = c.integer("num_hidden_layers", high=4096)
+    c.require("moe_layer_end_index", -1, n - 1, default=-1)
+    experts = c.integer("n_shared_experts", "moe_num_shared_experts", default=0, low=0, high=4096)
+    width = c.integer("moe_intermediate_size")
+    keys = llama(c) | {
+        "expert_count": c.integer("n_routed_experts", "moe_num_experts", high=65536),
+        "expert_used_count": c.integer("num_experts_per_tok", "moe_k", high=65536),
+        "expert_feed_forward_length": width,
+        "expert_shared_count": experts,
+        "expert_shared_feed_forward_length": experts * width,
+        "leading_dense_block_count": c.integer("first_k_dense_replace", "moe_layer_start_index", default=0, low=0,
+                                               high=n),
+        "expert_weights_scale": c.number("routed_scaling_factor", default=1.0, low=1e-6),
+        "expert_weights_norm": c.flag("norm_topk_prob", True),
+        "interleave_moe_layer_step": 1,
+    }  # fmt: skip
+    return keys | {"expert_gating_func": 2 if c.has("n_routed_experts") else 1}
+
+
+GLM4_MOE = {
+    **DECODER, **HEAD_NORMS, **EXPERTS, **SHARED_EXPERTS,
+    "layers.{}.post_attention_layernorm": "blk.{}.post_attention_norm",
+}  # fmt: skip
 
 
 def smollm3(c: Fields) -> Keys:
@@ -393,6 +425,23 @@ def token_types(c: Fields) -> Keys:
     return {"tokenizer.ggml.token_type_count": c.integer("type_vocab_size")} if c.has("type_vocab_size") else {}
 
 
+def roberta(c: Fields) -> Keys:
+    """BERT whose positions begin after that of padding."""
+    keys = bert(c)
+    keys["context_length"] -= first_position(c)
+    return keys
+
+
+def first_position(c: Fields) -> int:
+    return c.integer("pad_token_id", low=0, high=c.integer("max_position_embeddings") - 2) + 1
+
+
+ROBERTA: dict[str, Any] = {
+    **BERT,
+    "embeddings.position_embeddings": Part("position_embd", lambda c, rows: np.arange(first_position(c), rows)),
+}
+
+
 def nomic_bert(c: Fields) -> Keys:
     c.require("hidden_act", "silu", default="silu")
     c.require("activation_function", "swiglu", default="swiglu")
@@ -412,6 +461,9 @@ ROWS = [
     Row("Qwen2MoeForCausalLM", "qwen2moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
     Row("Qwen3MoeForCausalLM", "qwen3moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
     Row("Ernie4_5ForCausalLM", "ernie4_5", DECODER, llama, dropped=DROPPED),
+    Row("Ernie4_5_MoeForCausalLM", "ernie4_5-moe", {**DECODER, **EXPERTS, **SHARED_EXPERTS}, dense_first,
+        dropped=DROPPED, later=True),
+    Row("Glm4MoeForCausalLM", "glm4moe", GLM4_MOE, dense_first, dropped=DROPPED, later=True),
     Row("SmolLM3ForCausalLM", "smollm3", {**DECODER, **PERMUTED}, smollm3, dropped=DROPPED),
     Row("Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", {**DECODER, **PERMUTED}, mistral3,
         frequency_factors, DROPPED),
@@ -439,6 +491,7 @@ ROWS = [
     Row("Gemma3ForCausalLM Gemma3ForConditionalGeneration", "gemma3", GEMMA, gemma3, dropped=DROPPED),
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
     Row("BertModel BertForMaskedLM", "bert", BERT, bert, dropped=HEADS),
+    Row("RobertaModel XLMRobertaModel", "bert", ROBERTA, roberta, dropped=HEADS),
     Row("NomicBertModel", "nomic-bert", NOMIC, nomic_bert, dropped=HEADS),
 ]  # fmt: skip
 BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}

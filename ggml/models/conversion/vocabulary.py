@@ -50,9 +50,9 @@ class Tokens:
         if not isinstance(added, list) or not all(isinstance(item, dict) for item in added):
             raise ValueError(f"convert: {self.where}: 'added_tokens' is {shown(added)}: need a list of objects")
         for item in added:
-            old = self.found.get(item.get("id"), ("", NORMAL))[1]
-            kind = CONTROL if item.get("special") else USER_DEFINED
-            self.add(item.get("id"), item.get("content"), UNKNOWN if old == UNKNOWN else kind)
+            token, text = item.get("id"), item.get("content")
+            is_unknown = isinstance(token, int) and self.found.get(token, ("", NORMAL))[1] == UNKNOWN
+            self.add(token, text, UNKNOWN if is_unknown else CONTROL if item.get("special") else USER_DEFINED)
 
     def keys(self, rows: int) -> Keys:
         """Texts and types of all tokens; there are as many as the embedding has rows."""
@@ -128,8 +128,10 @@ def table(model: dict[str, Any], where: str) -> dict[str, Any]:
 
 def merges_of(model: dict[str, Any], where: str) -> list[tuple[str, str]]:
     """The pairs that are merged, in their order."""
-    pairs = []
-    for merge in model.get("merges") or []:
+    pairs, merges = [], model.get("merges") or []
+    if not isinstance(merges, list):
+        raise ValueError(f"convert: {where}: 'merges' is {shown(merges)}: need a list")
+    for merge in merges:
         pair = merge.split(" ") if isinstance(merge, str) else merge
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
             raise ValueError(f"convert: {where}: a merge is {shown(merge)}: need two tokens")
