@@ -6,6 +6,7 @@ import sys
 import warnings
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -181,6 +182,29 @@ def test_a_tokenizer_of_a_program(path):
         assert llama("ab", max_tokens=1)["usage"]["prompt_tokens"] == 2
         with pytest.raises(TypeError):
             llama_cpp.BaseLlamaTokenizer()
+
+
+def test_files_of_the_hub(path, monkeypatch):
+    """With a module in the place of huggingface_hub."""
+    asked = []
+
+    def download(repo, name, **options):
+        asked.append((repo, name, options["local_dir"]))
+        return str(path)
+
+    names = ["README.md", "a-Q4_0.gguf", "a-Q8_0.gguf"]
+    hub = SimpleNamespace(list_repo_files=lambda repo: names, hf_hub_download=download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    with Llama.from_pretrained("me/a", "*Q8_0.gguf", ["README.md"], local_dir="x", n_ctx=64, n_threads=1) as llama:
+        assert llama.n_ctx() == 64 and llama.model_path == str(path)
+    assert asked == [("me/a", "a-Q8_0.gguf", "x"), ("me/a", "README.md", "x")]
+    for pattern, count in ((None, 2), ("*.gguf", 2), ("b.gguf", 0)):
+        message = f"Llama.from_pretrained: {count} files of me/a match .*: need one of a-Q4_0.gguf, a-Q8_0.gguf"
+        with pytest.raises(ValueError, match=message):
+            Llama.from_pretrained("me/a", pattern)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ModuleNotFoundError, match="Llama.from_pretrained: huggingface_hub is missing"):
+        Llama.from_pretrained("me/a", "x")
 
 
 def test_lists_of_functions(llama):

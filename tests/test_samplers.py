@@ -118,6 +118,9 @@ def test_the_order_of_the_steps():
     for bad in ("top_k;top_q", ["mirostat"]):
         with pytest.raises(ValueError, match="generate: samplers has '(top_q|mirostat)': need some of penalties, dry"):
             Sampler(samplers=bad)
+    for wrong in ({"samplers": 3}, {"dry_sequence_breakers": "x"}, {"dry_sequence_breakers": 3}):
+        with pytest.raises(TypeError, match="generate: (samplers|dry_sequence_breakers) is"):
+            Sampler(**wrong)
     for name in ("infill", "dry"):
         with pytest.raises(ValueError, match="need a vocabulary"):
             Sampler(samplers=[name], dry_multiplier=1.0)

@@ -147,6 +147,7 @@ def test_what_cannot_be_used_is_an_error_of_the_call(model):
         ({"grammar": "root ::= " + "(" * 3000}, "the grammar (is nested too deeply|cannot be parsed)"),
         ({"grammar": 'start: "a" | b'}, 'unknown name: "b"'),
         ({"grammar": ""}, "the grammar cannot be parsed"),
+        ({"grammar": "root ::= root"}, "no token of the vocabulary continues the text"),
         ({"json": True, "regex": "a"}, "json and regex are given: need one of them"),
     ]  # fmt: skip
     for options, message in cases:
@@ -157,13 +158,20 @@ def test_what_cannot_be_used_is_an_error_of_the_call(model):
         with pytest.raises(TypeError, match="generate: "):
             model.generate("x", **wrong)
     assert "".join(model.generate("x", choices=["ok"])) == "ok"
+    wide = "root ::= " + "|".join(f'"{i}"' for i in range(13000))  # more alternatives than are followed
+    with pytest.raises(ValueError, match="generate: the text cannot go on in its language: .*13001 items"):
+        list(model.generate("x", grammar=wide))
+    many = {"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(PROPERTIES)}}
+    assert "".join(model.generate("x", json_schema=many, max_tokens=1)) == "{"
 
 
 def test_a_vocabulary_that_lacks_a_character(tmp_path):
     with load(tiny_models.write(tmp_path / "tiny.gguf", "llama"), n_ctx=64, threads=1) as model:
         assert "".join(model.generate("a", choices=["abc"])) == "abc"  # the text may end though nothing follows
         with pytest.raises(ValueError, match="no token of the vocabulary continues the text in its language"):
-            list(model.generate("a", choices=["é"]))
+            model.generate("a", choices=["é"])
+        with pytest.raises(ValueError, match="generate: no token of the vocabulary continues the text"):
+            list(model.generate("a", choices=["aé"]))
 
 
 def test_a_vocabulary_without_an_end(tmp_path):

@@ -210,6 +210,20 @@ def test_calls_that_must_be_are_valid(name, model):
         assert answer.message["content"] is None and answer.message["tool_calls"] == answer.tool_calls
 
 
+@pytest.mark.parametrize("name", ["hermes", "glm", "pythonic", "mistral"])
+def test_schemas_with_definitions(name, model):
+    """As pydantic makes them: a part of the schema is elsewhere in it."""
+    kinds = {"k": {"enum": ["C", "F"]}}
+    unit = {"type": "object", "properties": kinds, "required": ["k"], "additionalProperties": False}
+    parameters = {"$defs": {"Unit": unit}, "type": "object", "properties": {"u": {"$ref": "#/$defs/Unit"}},
+                  "required": ["u"], "additionalProperties": False}  # fmt: skip
+    tools = [{"function": {"name": "f", "parameters": parameters}}]
+    answer = model.chat(MESSAGES, tools=tools, tool_choice="required", parallel_tool_calls=False, seed=1,
+                        chat_template=template_of(ROWS[name]))  # fmt: skip
+    assert "".join(answer) == ""
+    assert json.loads(answer.tool_calls[0]["function"]["arguments"])["u"]["k"] in ("C", "F")
+
+
 def test_streams_of_calls(model):
     options = {"tools": TOOLS, "tool_choice": "required", "logit_bias": short(model), "seed": 5, "max_tokens": 240}
     deltas = list(model.chat(MESSAGES, **options).deltas())

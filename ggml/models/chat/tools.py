@@ -54,9 +54,10 @@ class Words:
         return " ".join(out) or '""'
 
 
-def json_rule(schema: Any) -> str:
-    """JSON that is valid for a schema, in a grammar."""
-    return "%json " + json.dumps({**schema, "x-guidance": {"whitespace_pattern": " ?"}})
+def json_rule(schema: Any, root: Mapping[str, Any] | None = None) -> str:
+    """JSON that is valid for a schema, in a grammar; definitions that it refers to are those of `root`."""
+    found = {key: root[key] for key in ("$defs", "definitions") if key in root} if root is not None else {}
+    return "%json " + json.dumps({**schema, **found, "x-guidance": {"whitespace_pattern": " ?"}})
 
 
 def properties(schema: Mapping[str, Any]) -> list[tuple[str, Any, bool]]:
@@ -124,7 +125,8 @@ class Json(Syntax):
 
     def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
         keys = {self.name: {"const": name}, self.arguments: schema}
-        return json_rule({"type": "object", "properties": keys, "required": list(keys), "additionalProperties": False})
+        whole = {"type": "object", "properties": keys, "required": list(keys), "additionalProperties": False}
+        return json_rule(whole, schema)
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ class Tagged(Syntax):
     def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
         parts = []
         for key, value, needed in properties(schema):
-            inner = text_rule(value) if value.get("type") == "string" else json_rule(value)
+            inner = text_rule(value) if value.get("type") == "string" else json_rule(value, schema)
             part = f"{words(self.argument.replace('{}', key))} {inner} {words(self.value_end)}"
             parts.append(part if needed else f"({part})?")
         return " ".join([words(self.before.replace("{}", name)), *parts, words(self.after)])
@@ -246,7 +248,7 @@ class Pythonic(Syntax):
         parts: list[str] = []
         for key, value, needed in properties(schema):
             if needed or not parts:
-                part = f"{words((', ' if parts else '') + key + '=')} {json_rule(value)}"
+                part = f"{words((', ' if parts else '') + key + '=')} {json_rule(value, schema)}"
                 parts.append(part)
         return " ".join([words(name + "("), *parts, words(")")])
 

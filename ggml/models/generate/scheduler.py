@@ -243,6 +243,8 @@ class Generating:
         self.runner.causal(caller)
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
             raise ValueError(f"{caller}: reasoning_budget is {budget!r}: need an integer from 0, or None")
+        if not isinstance(variables, (Mapping, type(None))):
+            raise TypeError(f"{caller}: chat_template_kwargs is a {type(variables).__name__}: need a dict")
         given = {**(variables or {}), **({} if enable_thinking is None else {"enable_thinking": enable_thinking})}
         question = self.conversations.question(caller, messages, tools, tool_choice, parallel, template, given)
         names = ("max_tokens", "stop", "overflow", "logprobs", "exact")

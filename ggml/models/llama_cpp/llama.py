@@ -5,7 +5,9 @@ Methods return dictionaries of the same shape. What is not there raises NotImple
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
 from importlib import import_module
 from typing import Any
 
@@ -209,12 +211,48 @@ class Llama(Completing):
     """
 
     @classmethod
-    def from_pretrained(cls, repo_id: str, filename: str | None = None, **options: Any) -> Llama:
-        """Not supported: nothing is downloaded here."""
-        raise NotImplementedError(
-            f"Llama.from_pretrained is not supported: download {filename or 'the file'} of {repo_id!r}, and give its "
-            "path to Llama(model_path=)"
-        )
+    def from_pretrained(
+        cls,
+        repo_id: str,
+        filename: str | None,
+        additional_files: Sequence[str] | None = None,
+        local_dir: str | os.PathLike[str] | None = None,
+        local_dir_use_symlinks: Any = "auto",
+        cache_dir: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> Llama:
+        """Downloads a file of a repository on the Hugging Face Hub and opens it; needs `huggingface_hub` (extra `hub`).
+
+        Args:
+            repo_id: name of the repository.
+            filename: name of the file, or a pattern such as "*Q4_K_M.gguf" that one file matches.
+            additional_files: names or patterns of further files, such as the other parts of a split file.
+            local_dir: folder for the files, or None for the cache.
+            local_dir_use_symlinks: of no effect.
+            cache_dir: folder of the cache, or None for the usual one.
+            options: of the constructor.
+
+        Raises:
+            ValueError: no file of the repository has the name or matches, or several do.
+            ModuleNotFoundError: huggingface_hub is missing.
+        """
+        require("Llama.from_pretrained: ", ["huggingface_hub"], "'ggml-cython[hub]'")
+        hub = import_module("huggingface_hub")
+        names = hub.list_repo_files(repo_id)
+
+        def fetched(pattern: str) -> str:
+            found = [name for name in names if fnmatch(name, pattern)]
+            if len(found) != 1:
+                known = ", ".join(found or [name for name in names if name.endswith(".gguf")])
+                raise ValueError(
+                    f"Llama.from_pretrained: {len(found)} files of {repo_id} match {pattern!r}: need one of {known}"
+                )
+            return hub.hf_hub_download(repo_id, found[0], local_dir=local_dir, cache_dir=cache_dir)
+
+        path = fetched(filename or "*.gguf")
+        for pattern in additional_files or ():
+            fetched(pattern)
+        return cls(model_path=path, **options)
 
     def create_chat_completion_openai_v1(self, *args: Any, **options: Any) -> Any:
         """The same as create_chat_completion, as objects of the package `openai`."""

@@ -146,7 +146,7 @@ class Sampler:
         if self.logits_filter is not None and not callable(self.logits_filter):
             raise TypeError(f"generate: logits_filter is {self.logits_filter!r}: need a function")
         breakers = self.dry_sequence_breakers
-        if isinstance(breakers, str) or not all(isinstance(text, str) for text in breakers):
+        if not isinstance(breakers, (list, tuple)) or not all(isinstance(text, str) for text in breakers):
             raise TypeError(f"generate: dry_sequence_breakers is {breakers!r}: need a list of strings")
         self.seed_used = secrets.randbits(32) if seed is None or seed == RANDOM_SEED else int(seed)
         self._random = Generator(self.seed_used)
@@ -170,6 +170,8 @@ class Sampler:
         if given is None:
             names = ["temperature"] if self.mirostat else list(DEFAULT)
         else:
+            if not isinstance(given, (str, list, tuple)):
+                raise TypeError(f"generate: samplers is {given!r}: need a list of names, or a string")
             names = given.split(";") if isinstance(given, str) else list(given)
             names = [OTHER_NAMES.get(name, name) for name in names if name]
         wrong = [name for name in names if name not in STEPS or name == "mirostat"]

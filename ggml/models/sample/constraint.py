@@ -19,13 +19,14 @@ from .chain import Constraint
 
 SIZE = 1 << 17  # characters of a grammar or schema: more would take minutes to compile
 PROPERTIES = 1000  # optional ones of an object: the time to compile them grows with the square
+ITEMS = 10_000  # alternatives that an automaton follows at a time
 COMPILED = 32  # languages that are kept for a vocabulary
 KINDS = ("json_schema", "json", "regex", "grammar", "choices")
 # White space between the parts of JSON: as models write it, and never without end.
 WHITE = {"whitespace_pattern": r" ?|\n{1,2}[ \t]{0,20}"}
 NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")  # schemas by other names
 VALUES = ("enum", "const", "default", "examples", "example", "required")  # no schemas within
-NO_TOKEN = "generate: no token of the vocabulary continues the text in its language"
+NO_TOKEN = "no token of the vocabulary continues the text in its language"
 FAULTS = {  # beginnings of llguidance's messages, and the keyword whose value they name
     "Unknown format: ": "format",
     "Invalid type: ": "type",
@@ -168,6 +169,12 @@ def explained(message: str, schema: Any) -> str:
     return first
 
 
+def explained_end(message: str) -> str:
+    """A message of llguidance about a text that cannot go on."""
+    first = message.partition("\n")[0]
+    return NO_TOKEN if first.startswith("NoExtension") else f"the text cannot go on in its language: {first}"
+
+
 class _Tokens:
     """A vocabulary in the form that llguidance takes: bytes of the tokens, with 0xFF before names of control tokens."""
 
@@ -195,8 +202,17 @@ class Automata:
         self._tokens = self._library.LLTokenizer(self._library.TokenizerWrapper(tokens), eos_token=tokens.ends)
         self._compiled = lru_cache(COMPILED)(self._compile)
 
-    def _compile(self, grammar: str) -> Any:
-        return self._library.LLMatcher(self._tokens, grammar, log_level=0)
+    def _compile(self, grammar: str) -> tuple[Any, str]:
+        """An automaton at its beginning, and what is wrong with it or nothing."""
+        limits = self._library.LLParserLimits(max_items_in_row=ITEMS)
+        matcher = self._library.LLMatcher(self._tokens, grammar, log_level=0, limits=limits)
+        warnings = [] if matcher.is_error() else matcher.get_grammar_warnings()
+        if not matcher.is_error() and not warnings:
+            trial = matcher.deep_copy()
+            trial.compute_bitmask()
+            if trial.is_error():
+                return matcher, explained_end(trial.get_error())
+        return matcher, matcher.get_error() if matcher.is_error() else "".join(warnings[:1])
 
     def matcher(self, caller: str, grammar: str, what: str, schema: Any = None) -> Any:
         """An automaton at its beginning; errors say what it is for, and where in the schema they are.
@@ -204,10 +220,9 @@ class Automata:
         Raises:
             ValueError: the language cannot be compiled, or has no text.
         """
-        matcher = self._compiled(grammar)
-        problems = [matcher.get_error()] if matcher.is_error() else matcher.get_grammar_warnings()
-        if problems:
-            raise ValueError(f"{caller}: {what}: {explained(problems[0], schema)}")
+        matcher, problem = self._compiled(grammar)
+        if problem:
+            raise ValueError(f"{caller}: {what}: {explained(problem, schema)}")
         return matcher.deep_copy()
 
 
@@ -222,10 +237,7 @@ class Language:
 
     def _check(self) -> None:
         if self._matcher.is_error():
-            message = self._matcher.get_error().partition("\n")[0]
-            if message.startswith("NoExtension"):
-                raise ValueError(NO_TOKEN)
-            raise ValueError(f"generate: the text cannot go on in its language: {message}")
+            raise ValueError(f"generate: {explained_end(self._matcher.get_error())}")
 
     def mask(self, logits: np.ndarray) -> None:
         """Writes -inf to the logits of tokens that cannot come next."""
@@ -233,7 +245,7 @@ class Language:
         self._check()
         allowed = np.unpackbits(np.frombuffer(bits, np.uint8), count=logits.size, bitorder="little").view(bool)
         if not allowed.any():
-            raise ValueError(NO_TOKEN)
+            raise ValueError(f"generate: {NO_TOKEN}")
         np.copyto(logits, -np.inf, where=~allowed)
 
     def accept(self, token: int) -> None:
