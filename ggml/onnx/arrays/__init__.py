@@ -1,4 +1,4 @@
-"""Operators that run on the host on whole arrays: those of ai.onnx.ml, of strings and boxes, scattering.
+"""Operators that run on the host on whole arrays: those of ai.onnx.ml, of text, boxes and shapes, and scattering.
 
 An operator is a function that prepares a node, once: it takes a Node and returns a function of the operands (arrays,
 lists, dicts; None for an omitted one), which returns a value, or a tuple of values for several outputs.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
-FAMILIES = ["columns", "labels", "linear", "svm", "ensemble", "text", "boxes", "scatter"]
+FAMILIES = ["columns", "labels", "linear", "svm", "ensemble", "text", "boxes", "scatter", "shapes"]
 
 
 def operator(name, domain="ai.onnx.ml"):
