@@ -40,7 +40,7 @@ class Engine(Owner):
 
     def __init__(self, threads, weights, strict):
         self.rules, self.weights, self.strict = rules.load(), weights, strict
-        self.arena, self.expansions = Arena(), 0
+        self.arena, self.expansions, self.threads = Arena(), 0, threads
         self.backend = ggml.ggml_backend_cpu_init()
         if threads is not None:
             ggml.ggml_backend_cpu_set_n_threads(self.backend, threads)

@@ -19,6 +19,7 @@ import ggml
 from .._owners import Owner
 from ..utils import to_numpy
 from . import expand, host
+from .arrays import THREADS
 from .builder import Builder
 from .layout import Arena
 from .opsets import ALIGN, aligned
@@ -289,9 +290,13 @@ class Lowering:
 
         def step(values):
             found: dict = {}
-            for node in nodes:
-                arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
-                found.update((n, a) for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n)
+            token = THREADS.set(self.model.threads)
+            try:
+                for node in nodes:
+                    arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
+                    found.update((n, a) for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n)
+            finally:
+                THREADS.reset(token)
             return found
 
         return step

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
+THREADS: ContextVar = ContextVar("threads", default=None)  # as many as an operator may use; None: one per usable CPU
 FAMILIES = ["columns", "labels", "linear", "svm", "ensemble", "text", "boxes", "scatter", "shapes"]
 
 
