@@ -99,8 +99,7 @@ class Model(LockOwner):
         """
         program = self.program if outputs is None else self.part(outputs)
         values = self.operands(arrays, named, program.inputs)
-        with self._lock, self.explained(values, program):
-            return program.run(values)
+        return self.locked(program.run, program, values)
 
     def part(self, outputs):
         """The program that computes some of the outputs."""
@@ -114,16 +113,16 @@ class Model(LockOwner):
                 self.parts[names] = self.program.part(names)
             return self.parts[names]
 
-    @contextlib.contextmanager
-    def explained(self, values, program):
-        """Adds to an error which symbolic dimension has two sizes."""
-        try:
-            yield
-        except (NodeError, host.HostError) as error:
-            words = disagreement([i for i in self.inputs if i.name in program.inputs], values)
-            if words is None:
-                raise
-            raise type(error)(f"{error} ({words})") from error
+    def locked(self, function, program, values, *more):
+        """The result of function(values, ...) for a program; an error says which symbolic dimension has two sizes."""
+        with self._lock:
+            try:
+                return function(values, *more)
+            except (NodeError, host.HostError) as error:
+                words = disagreement([i for i in self.inputs if i.name in program.inputs], values)
+                if words is None:
+                    raise
+                raise type(error)(f"{error} ({words})") from error
 
     def report(self, *arrays, **named):
         """Where the nodes run for given inputs; the arguments are those of run.
@@ -133,8 +132,7 @@ class Model(LockOwner):
         """
         entries: list = []
         values = self.operands(arrays, named)
-        with self._lock, self.explained(values, self.program):
-            self.program.run(values, entries)
+        self.locked(self.program.run, self.program, values, entries)
         return entries
 
     def graph(self, *arrays, **named):
@@ -144,8 +142,7 @@ class Model(LockOwner):
             ggml_cgraph, valid as long as the model lives and keeps the plan; None if the plan begins on the host.
         """
         values = self.operands(arrays, named)
-        with self._lock, self.explained(values, self.program):
-            return self.program.plan(values).graph
+        return self.locked(self.program.plan, self.program, values).graph
 
     def parameters(self, names=None):
         """Makes constants of the model trainable, and returns them; see Training.

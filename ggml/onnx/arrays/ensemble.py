@@ -106,6 +106,8 @@ class Ensemble:
 
 def share(rows, steps, function):
     """Calls function(begin, end) for parts of the rows, in as many threads as the steps are worth."""
+    if steps < 2 * STEPS:
+        return function(0, rows)
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = max(min(steps // STEPS, THREADS.get() or usable, rows), 1)
     ends = [rows * i // count for i in range(count + 1)]
