@@ -1,6 +1,7 @@
 """ai.onnx.ml: models of scikit-learn answer as scikit-learn does; ensembles of trees in all forms."""
 
 import functools
+import threading
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ onnx = pytest.importorskip("onnx")
 
 import sklearn_models  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
-from small_onnx import one  # noqa: E402
+from small_onnx import model, one  # noqa: E402
 
 import ggml.onnx  # noqa: E402
 
@@ -50,8 +51,8 @@ def test_models_of_scikit_learn(name, rows):
 
 def test_models_of_the_installed_scikit_learn():
     pytest.importorskip("skl2onnx")
-    for _, model, x, proto in sklearn_models.trained():
-        check(ggml.onnx.load(proto).run(x), sklearn_models.expected(model, x))
+    for _, estimator, x, proto in sklearn_models.trained():
+        check(ggml.onnx.load(proto).run(x), sklearn_models.expected(estimator, x))
 
 
 # ---- ensembles of trees ----------------------------------------------------------------------------------------------
@@ -145,12 +146,21 @@ def test_regression_trees(aggregate, modes, dtype):
     np.testing.assert_allclose(found, answer(trees, x, 3, aggregate) + base, rtol=1e-5, atol=1e-6)
 
 
-def test_many_rows_are_shared_among_threads():
+def test_many_rows_are_shared_among_threads(monkeypatch):
     rng = np.random.default_rng(0)
     trees = [random_tree(rng, MODES, 4, 1, 6) for _ in range(40)]
     x = values(rng, 20000, 4)
-    found = one_ml("TreeEnsembleRegressor", x, n_targets=1, **described(trees, "target"))
-    np.testing.assert_allclose(found[::500], answer(trees, x[::500], 1, "SUM"), rtol=1e-4, atol=1e-5)
+    attrs, started = described(trees, "target"), []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: (started.append(thread), start(thread)))
+    node = helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, **attrs)
+    proto = model([node], {"x": x}, domains=[("ai.onnx.ml", 3)])
+    want = answer(trees, x[::500], 1, "SUM")
+    for threads in (1, 2, 3):
+        started.clear()
+        (found,) = ggml.onnx.load(proto, threads=threads).run(x)
+        np.testing.assert_allclose(found[::500], want, rtol=1e-4, atol=1e-5)
+        assert len(started) == threads - 1
 
 
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])

@@ -98,7 +98,6 @@ def test_messages_of_the_reference_do_not_come_through():
 
 
 @pytest.mark.parametrize(("node", "shapes"), [
-    (helper.make_node("Concat", ["a", "b"], ["y"], name="n", axis=1), ((2, 3), (3, 3))),
     (helper.make_node("Det", ["a"], ["y"], name="n"), ((2, 3),)),
     (helper.make_node("Einsum", ["a", "b"], ["y"], name="n", equation="ij,jk->ik"), ((2, 3), (4, 5)))])  # fmt: skip
 def test_operands_that_do_not_fit_on_the_host(node, shapes):

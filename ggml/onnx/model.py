@@ -41,7 +41,7 @@ class Engine(Owner):
 
     def __init__(self, threads, weights, strict):
         self.rules, self.weights, self.strict = rules.load(), weights, strict
-        self.arena, self.expansions = Arena(), 0
+        self.arena, self.expansions, self.threads = Arena(), 0, threads
         self.backend = ggml.ggml_backend_cpu_init()
         if threads is not None:
             ggml.ggml_backend_cpu_set_n_threads(self.backend, threads)
@@ -100,8 +100,7 @@ class Model(LockOwner):
         """
         program = self.program if outputs is None else self.part(outputs)
         values = self.operands(arrays, named, program.inputs)
-        with self._lock, self.explained(values, program):
-            return program.run(values)
+        return self.locked(program.run, program, values)
 
     def part(self, outputs):
         """The program that computes some of the outputs."""
@@ -115,16 +114,16 @@ class Model(LockOwner):
                 self.parts[names] = self.program.part(names)
             return self.parts[names]
 
-    @contextlib.contextmanager
-    def explained(self, values, program):
-        """Adds to an error which symbolic dimension has two sizes."""
-        try:
-            yield
-        except (NodeError, host.HostError) as error:
-            words = disagreement([i for i in self.inputs if i.name in program.inputs], values)
-            if words is None:
-                raise
-            raise type(error)(f"{error} ({words})") from error
+    def locked(self, function, program, values, *more):
+        """The result of function(values, ...) for a program; an error says which symbolic dimension has two sizes."""
+        with self._lock:
+            try:
+                return function(values, *more)
+            except (NodeError, host.HostError) as error:
+                words = disagreement([i for i in self.inputs if i.name in program.inputs], values)
+                if words is None:
+                    raise
+                raise type(error)(f"{error} ({words})") from error
 
     def report(self, *arrays, **named):
         """Where the nodes run for given inputs; the arguments are those of run.
@@ -134,8 +133,7 @@ class Model(LockOwner):
         """
         entries: list = []
         values = self.operands(arrays, named)
-        with self._lock, self.explained(values, self.program):
-            self.program.run(values, entries)
+        self.locked(self.program.run, self.program, values, entries)
         return entries
 
     def graph(self, *arrays, **named):
@@ -145,8 +143,7 @@ class Model(LockOwner):
             ggml_cgraph, valid as long as the model lives and keeps the plan; None if the plan begins on the host.
         """
         values = self.operands(arrays, named)
-        with self._lock, self.explained(values, self.program):
-            return self.program.plan(values).graph
+        return self.locked(self.program.plan, self.program, values).graph
 
     def parameters(self, names=None):
         """Makes constants of the model trainable, and returns them; see Training.

@@ -19,6 +19,7 @@ import ggml
 from .._owners import Owner
 from ..utils import to_numpy
 from . import expand, host
+from .arrays import THREADS
 from .builder import Builder
 from .layout import Arena
 from .opsets import ALIGN, aligned
@@ -111,6 +112,8 @@ class Program(Owner):
                 return [results[n] for n in program.outputs]
             if plan.step is not None:
                 results.update(plan.step(results))
+            if plan.ends:  # the caller may write into outputs
+                return [a.copy() if isinstance(a, np.ndarray) else a for a in (results[n] for n in program.outputs)]
             program, values = plan.rest, [results[n] for n in plan.rest.inputs]
 
     def again(self, values, last, changed):
@@ -128,7 +131,7 @@ class Lowering:
     def __init__(self, program, values, key):
         self.program, self.model = program, program.model
         self.nodes, self.env = deque(program.nodes), dict(program.known)
-        self.roots: dict[str, frozenset] = {}  # name -> inputs of the program that it is computed from
+        self.makers: dict[str, Any] = {}  # name -> node that it is computed by
         for name, value, part in zip(program.inputs, values, key):
             if part == "opaque":
                 self.env[name] = Opaque(name)
@@ -136,7 +139,6 @@ class Lowering:
                 self.env[name] = Known(value.copy())  # the caller may write into its own
             else:
                 self.env[name] = Feed(name, value.shape, value.dtype, part[2])
-            self.roots[name] = frozenset([name])
         self.entries: list[Entry] = []
         trains = any(isinstance(v, Parameter) for v in self.env.values())
         self.builder = Builder(Arena(), self.model.weights, trains)
@@ -181,7 +183,7 @@ class Lowering:
         for name, value in zip(node.outputs, results):
             if name:
                 self.env[name] = value
-                self.roots[name] = frozenset().union(*(self.roots.get(n, ()) for n in node.uses()))
+                self.makers[name] = node
 
     def results(self, node, values):
         """One value per output, or None if the node was replaced by others."""
@@ -250,12 +252,22 @@ class Lowering:
 
     # Where a plan ends
 
+    def roots(self, names):
+        """The inputs of the program that some names are computed from."""
+        found, left = set(names), list(names)
+        while left:
+            node = self.makers.get(left.pop())
+            new = node.uses() - found if node else ()
+            found.update(new)
+            left.extend(new)
+        return found.intersection(self.program.inputs)
+
     def read_by_value(self, node, value):
         """Makes the inputs that decide a shape part of the signature, if they are few and small."""
         names = [n for n in node.inputs if n and self.env[n] is value]
         if not names:
             raise OnHost("the values of an operand decide the shape of the result")
-        roots = set().union(*(self.roots[n] for n in names))
+        roots = self.roots(names)
         feeds = [self.env[r] for r in roots]
         small = all(isinstance(f, Known) or isinstance(f, Feed) and np.prod(f.shape) <= ROOT
                     and (f is value or f.dtype.kind in "biu") for f in feeds)
@@ -280,9 +292,13 @@ class Lowering:
 
         def step(values):
             found: dict = {}
-            for node in nodes:
-                arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
-                found.update((n, a) for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n)
+            token = THREADS.set(self.model.threads)
+            try:
+                for node in nodes:
+                    arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
+                    found.update((n, a) for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n)
+            finally:
+                THREADS.reset(token)
             return found
 
         return step
@@ -316,6 +332,7 @@ class Plan(Owner):
 
     def __init__(self, lowering, live, step, rest):
         self.step, self.rest, self.entries = step, rest, lowering.entries
+        self.ends = step is not None and not rest.nodes and not set(rest.outputs) & rest.known.keys()
         self.builder, self.backend = lowering.builder, lowering.model.backend
         self.passed, self.fixed, self.results, self.lists = [], {}, [], []
         computed, places = [], [(name, lowering.env[name]) for name in live]

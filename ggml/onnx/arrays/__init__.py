@@ -1,4 +1,4 @@
-"""Operators that run on the host on whole arrays: those of ai.onnx.ml, of strings and boxes, scattering.
+"""Operators that run on the host on whole arrays: those of ai.onnx.ml, of text, boxes and shapes, and scattering.
 
 An operator is a function that prepares a node, once: it takes a Node and returns a function of the operands (arrays,
 lists, dicts; None for an omitted one), which returns a value, or a tuple of values for several outputs.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
-FAMILIES = ["columns", "labels", "linear", "svm", "ensemble", "text", "boxes", "scatter"]
+THREADS: ContextVar = ContextVar("threads", default=None)  # as many as an operator may use; None: one per usable CPU
+FAMILIES = ["columns", "labels", "linear", "svm", "ensemble", "text", "boxes", "scatter", "shapes"]
 
 
 def operator(name, domain="ai.onnx.ml"):

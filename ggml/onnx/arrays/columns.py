@@ -32,14 +32,13 @@ def scaler(node):
 @operator("Normalizer")
 def normalizer(node):
     """Rows divided by their largest magnitude, the sum of magnitudes, or the root of the sum of squares."""
-    sizes = {"MAX": lambda x: np.abs(x).max(-1, keepdims=True, initial=0),
-             "L1": lambda x: np.abs(x).sum(-1, keepdims=True),
-             "L2": lambda x: np.sqrt(np.square(x).sum(-1, keepdims=True))}
+    sizes = {"MAX": lambda x: np.abs(x).max(0, initial=0), "L1": lambda x: np.abs(x).sum(0),
+             "L2": lambda x: np.sqrt(np.square(x).sum(0))}
     size_of = sizes[node.attr("norm", "MAX")]
 
     def function(x):
         x = as_float(x)
-        size = size_of(x)
+        size = size_of(np.ascontiguousarray(np.moveaxis(x, -1, 0)))[..., None]
         return x / np.where(size == 0, np.float32(1), size)
 
     return function

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..trees import add
-from . import operator
+from . import THREADS, operator
 from .columns import vector
 from .labels import chosen, labels_of
 from .linear import transform_of
@@ -106,8 +106,11 @@ class Ensemble:
 
 def share(rows, steps, function):
     """Calls function(begin, end) for parts of the rows, in as many threads as the steps are worth."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = max(min(steps // STEPS, there, rows), 1)
+    count = min(steps // STEPS, rows)
+    if count > 1:
+        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        count = min(count, THREADS.get() or usable)
+    count = max(count, 1)
     ends = [rows * i // count for i in range(count + 1)]
     others = [threading.Thread(target=function, args=part) for part in zip(ends[1:], ends[2:])]
     for thread in others:

@@ -17,16 +17,21 @@ def logistic(x):
     return np.where(x < 0, small, 1) / (1 + small)
 
 
+def each_row(function, x):
+    """The reduction of each row of x by a ufunc, as a column: fast where x has few columns in Fortran's order."""
+    return function.reduce(x.T, 0)[:, None]
+
+
 def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
+    e = np.exp(x - each_row(np.maximum, x))
+    return e / each_row(np.add, e)
 
 
 def softmax_zero(x):
     """The softmax in which zeros stay zeros in comparison: they are multiplied by exp(-max) instead."""
-    top = x.max(-1, keepdims=True)
+    top = each_row(np.maximum, x)
     e = np.where(np.abs(x) > 1e-7, np.exp(x - top), x * np.exp(-top))
-    total = e.sum(-1, keepdims=True)
+    total = each_row(np.add, e)
     return np.divide(e, total, out=e, where=total != 0)
 
 
@@ -76,12 +81,13 @@ def linear_regressor(node):
 def linear_classifier(node):
     labels, bias = labels_of(node), node.attr("intercepts")
     w, bias = matrix_of(node, len(bias) if bias else 1 if labels is None else len(labels))
+    by_class, column = np.ascontiguousarray(w.T), bias[:, None]
     transform, kind = transform_of(node), node.attr("post_transform", "NONE")
 
     def function(x):
-        scores = rows_of(x, len(w)) @ w + bias
+        scores = (by_class @ rows_of(x, len(w)).T + column).T
         if scores.shape[1] > 1:
-            return chosen(labels, scores.argmax(1)), transform(scores).astype(np.float32, copy=False)
+            return chosen(labels, scores.T.argmax(0)), np.ascontiguousarray(transform(scores), np.float32)
         place = (scores[:, 0] > 0).astype(np.int64)
         if labels is not None and len(labels) == 2:  # the score of the second class
             scores = np.hstack([1 - scores if kind in ("NONE", "PROBIT") else -scores, scores])
