@@ -35,6 +35,7 @@ import numpy as np
 
 import ggml
 import ggml.legacy
+from ggml._io.tensor_types import TYPES
 from ggml.utils import from_dlpack, from_numpy, to_numpy
 
 try:
@@ -291,8 +292,7 @@ def buffers(stack):
 def quantize(stack):
     rows, found = values(4, 256), []
     weights = np.ones(256, np.float32)
-    for kind in ("Q4_0", "Q4_K", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "IQ4_NL"):
-        number = getattr(ggml, f"GGML_TYPE_{kind}")
+    for number in filter(ggml.ggml_is_quantized, TYPES):
         out = np.zeros(4 * ggml.ggml_row_size(number, 256), np.uint8)
         ggml.ggml_quantize_chunk(number, rows, out, 0, 4, 256, weights)
         found.append(out.tobytes())

@@ -149,6 +149,11 @@ cdef extern from "runtime/op_info.h" nogil:
         const char *family
         uint32_t overwrites, flags      # bit k: operand k; GG_FLAG_*
 
+    enum: GG_DERIVATIVE_ZERO, GG_DERIVATIVE_NUMBER, GG_DERIVATIVE_RESULT, GG_DERIVATIVE_ARGUMENT
+    ctypedef struct gg_unary_info:      # a row of tables/unary.h
+        const char *name
+        int32_t derivative, back        # GG_DERIVATIVE_*, GGML_OP_*
+
 cdef extern from "runtime/api.h" nogil:
     # The functions of the engine: api.h lists them, and the headers that it names say what each does.
     ctypedef struct gg_engine:
@@ -156,6 +161,7 @@ cdef extern from "runtime/api.h" nogil:
         const gg_op_info *(*op)(int op) noexcept nogil
         const char *(*op_name)(int op) noexcept nogil
         const char *(*op_symbol)(int op) noexcept nogil
+        const gg_unary_info *(*unary)(int function) noexcept nogil
         const char *(*unary_name)(int function) noexcept nogil
         bint (*op_computes)(int op) noexcept nogil
         size_t (*graph_nbytes)(size_t size, bint grads) noexcept nogil

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.harness import ramp
+from cases.harness import QUANTISED, ramp
 
 import ggml
 from ggml import utils
@@ -20,7 +20,13 @@ gguf = pytest.importorskip("gguf")  # part of the [test] extra; not installed on
 
 MIB = 1 << 20
 DTYPES = [np.float32, np.float16, np.float64, np.int8, np.int16, np.int32, np.int64]
-QUANTISED = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+# those that need no importance weights, and that the package gguf can decode
+QUANTISED = [
+    name
+    for name in QUANTISED
+    if not ggml.ggml_quantize_requires_imatrix(GGML_TYPE[name]) and name in gguf.GGMLQuantizationType.__members__
+    and gguf.GGMLQuantizationType[name] in gguf.quants._type_traits
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -175,7 +181,7 @@ def test_quantised_is_decoded(ctx, name):
     got = utils.to_numpy(t)
     assert (got.dtype, got.shape) == (np.float32, (2, 3, 512))
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
-    assert np.abs(got - x).max() < 2
+    assert np.linalg.norm(got - x) < 0.95 * np.linalg.norm(x)
     x = t.contents
     x.ne[1], x.ne[2], x.nb[1], x.nb[2] = x.ne[2], x.ne[1], x.nb[2], x.nb[1]
     assert utils.to_numpy(t).tolist() == got.transpose(1, 0, 2).tolist()

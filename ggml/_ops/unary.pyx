@@ -2,13 +2,13 @@
 from libc.math cimport INFINITY, exp, log1p
 
 from .._core cimport (
-    arg_context, arg_float, arg_int32, arg_tensor, fail, ggml_context, ggml_tensor,
-    node2, node_append, node_in_place, node_like, wrap_tensor,
+    GG_DERIVATIVE_NUMBER, GG_DERIVATIVE_RESULT, GG_DERIVATIVE_ZERO, arg_context, arg_float, arg_int32, arg_tensor,
+    engine, fail, ggml_context, ggml_tensor, node2, node_append, node_in_place, node_like, wrap_tensor,
 )
 from .._enums cimport (
-    GGML_OP_ELU_BACK, GGML_OP_GELU_BACK, GGML_OP_GELU_ERF_BACK, GGML_OP_GELU_QUICK_BACK, GGML_OP_SILU_BACK,
-    GGML_OP_UNARY, GGML_UNARY_OP_ABS, GGML_UNARY_OP_CEIL, GGML_UNARY_OP_ELU, GGML_UNARY_OP_EXP, GGML_UNARY_OP_EXPM1,
-    GGML_UNARY_OP_FLOOR, GGML_UNARY_OP_GELU, GGML_UNARY_OP_GELU_ERF, GGML_UNARY_OP_GELU_QUICK,
+    GGML_OP_ELU_BACK, GGML_OP_GELU_BACK, GGML_OP_GELU_ERF_BACK, GGML_OP_GELU_QUICK_BACK, GGML_OP_NONE,
+    GGML_OP_SILU_BACK, GGML_OP_UNARY, GGML_UNARY_OP_ABS, GGML_UNARY_OP_CEIL, GGML_UNARY_OP_ELU, GGML_UNARY_OP_EXP,
+    GGML_UNARY_OP_EXPM1, GGML_UNARY_OP_FLOOR, GGML_UNARY_OP_GELU, GGML_UNARY_OP_GELU_ERF, GGML_UNARY_OP_GELU_QUICK,
     GGML_UNARY_OP_HARDSIGMOID, GGML_UNARY_OP_HARDSWISH, GGML_UNARY_OP_NEG, GGML_UNARY_OP_RELU, GGML_UNARY_OP_ROUND,
     GGML_UNARY_OP_SGN, GGML_UNARY_OP_SIGMOID, GGML_UNARY_OP_SILU, GGML_UNARY_OP_SOFTPLUS, GGML_UNARY_OP_STEP,
     GGML_UNARY_OP_TANH, GGML_UNARY_OP_TRUNC,
@@ -902,19 +902,12 @@ def ggml_elu_back(ctx, a, b):
     return back_of(ctx, b"ggml_elu_back", GGML_OP_ELU_BACK, a, b)
 
 cdef ggml_tensor *activation_back(ggml_context *ctx, int function, ggml_tensor *g, ggml_tensor *x) except NULL:
+    cdef int back = engine.unary(function).back
     if function == GGML_UNARY_OP_RELU:
         return mul(ctx, g, step(ctx, x))
-    if function == GGML_UNARY_OP_SILU:
-        return node2(ctx, GGML_OP_SILU_BACK, g, x)
-    if function == GGML_UNARY_OP_GELU:
-        return node2(ctx, GGML_OP_GELU_BACK, g, x)
-    if function == GGML_UNARY_OP_GELU_QUICK:
-        return node2(ctx, GGML_OP_GELU_QUICK_BACK, g, x)
-    if function == GGML_UNARY_OP_GELU_ERF:
-        return node2(ctx, GGML_OP_GELU_ERF_BACK, g, x)
-    if function == GGML_UNARY_OP_ELU:
-        return node2(ctx, GGML_OP_ELU_BACK, g, x)
-    fail(ValueError, f"UNARY function {function} has no operation for its gradient")
+    if back == GGML_OP_NONE:
+        fail(ValueError, f"UNARY function {function} has no operation for its gradient")
+    return node2(ctx, back, g, x)
 
 cdef float GELU_K = 1.5957691216057308      # 2 sqrt(2 / pi), of the tanh form written with the logistic function
 cdef float GELU_A = 0.044715                # factor of x^3 in the tanh form
@@ -972,25 +965,16 @@ cdef int grad_activation_back(Backward b, ggml_tensor *t, ggml_tensor *g) except
     return 0
 
 # ---- the gradient of UNARY -------------------------------------------------------------------------------------------
-cdef bint is_piecewise_constant(int function) noexcept:
-    return function in (GGML_UNARY_OP_SGN, GGML_UNARY_OP_STEP, GGML_UNARY_OP_FLOOR, GGML_UNARY_OP_CEIL,
-                        GGML_UNARY_OP_ROUND, GGML_UNARY_OP_TRUNC)
-
-cdef bint has_gradient_from_result(int function) noexcept:
-    """Whether the derivative is computed from f(x), so that an in-place node keeps its gradient."""
-    return function in (GGML_UNARY_OP_TANH, GGML_UNARY_OP_SIGMOID, GGML_UNARY_OP_EXP, GGML_UNARY_OP_EXPM1,
-                        GGML_UNARY_OP_RELU)
-
 cdef int grad_unary(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = f(x): dx = g f'(x)."""
-    cdef int function = unary_params(t).function
-    if is_piecewise_constant(function):
+    cdef int function = unary_params(t).function, derivative = engine.unary(function).derivative
+    if derivative == GG_DERIVATIVE_ZERO:
         return 0
-    if has_gradient_from_result(function):
+    if derivative == GG_DERIVATIVE_NUMBER:      # NEG
+        return b.add(t.src[0], neg(b.ctx, g))
+    if derivative == GG_DERIVATIVE_RESULT:
         b.require_not_overwritten(t, t)
         return b.add(t.src[0], gradient_from_result(b.ctx, function, g, t))
-    if function == GGML_UNARY_OP_NEG:
-        return b.add(t.src[0], neg(b.ctx, g))
     b.require_not_overwritten(t, t.src[0])
     if function == GGML_UNARY_OP_XIELU:
         return b.add(t.src[0], xielu_gradient(b.ctx, t, g))

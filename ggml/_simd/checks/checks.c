@@ -43,8 +43,8 @@ static const gg_op_info rows[GG_OP_MAX] = {
 #include "../tables/ops.h"
 #undef OP
 };
-static const char *const unary[GGML_UNARY_OP_COUNT] = {
-#define UNARY(id, NAME, fn) [id] = #NAME,
+static const gg_unary_info unary[GGML_UNARY_OP_COUNT] = {
+#define UNARY(id, NAME, fn, derivative, back) [id] = {#NAME, GG_DERIVATIVE_##derivative, GGML_OP_##back},
 #include "../tables/unary.h"
 #undef UNARY
 };
@@ -62,7 +62,11 @@ bool gg_op_computes(int op) {
     const gg_op_info *info = gg_op(op);
     return info->name && !(info->flags & (GG_FLAG_LEAF | GG_FLAG_VIEW));
 }
-const char *gg_unary_name(int op) { return op >= 0 && op < GGML_UNARY_OP_COUNT ? unary[op] : NULL; }
+const gg_unary_info *gg_unary(int function) {
+    static const gg_unary_info none = {.name = NULL};
+    return function >= 0 && function < GGML_UNARY_OP_COUNT ? &unary[function] : &none;
+}
+const char *gg_unary_name(int function) { return gg_unary(function)->name; }
 const char *gg_glu_name(int op) { return op >= 0 && op < GGML_GLU_OP_COUNT ? glu[op] : NULL; }
 
 const char *gg_check(const ggml_tensor *t, char msg[GG_MESSAGE]) { return gg_op(t->op)->check(t, msg); }

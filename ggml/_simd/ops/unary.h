@@ -11,7 +11,7 @@ static inline vf gg_xielu_of(vf x, const gg_unary_params *k) {
 }
 #define gg_xielu(x) gg_xielu_of(x, k)
 
-#define UNARY(id, NAME, fn) GG_TILE_X(unary_##NAME, unary, fn(x))
+#define UNARY(id, NAME, fn, derivative, back) GG_TILE_X(unary_##NAME, unary, fn(x))
 #include "../tables/unary.h"
 #undef UNARY
 #undef gg_xielu
@@ -21,7 +21,7 @@ GG_TILE_X(half_GELU_QUICK, none, v_gelu_quick_half(x))
 
 static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
     static const gg_tile_fn tiles[] = {
-#define UNARY(id, NAME, fn) [id] = tile_unary_##NAME,
+#define UNARY(id, NAME, fn, derivative, back) [id] = tile_unary_##NAME,
 #include "../tables/unary.h"
 #undef UNARY
     };

@@ -17,6 +17,7 @@
     X(const gg_op_info *, op, (int op))                                                                                \
     X(const char *, op_name, (int op))                                                                                 \
     X(const char *, op_symbol, (int op))                                                                               \
+    X(const gg_unary_info *, unary, (int function))                                                                    \
     X(const char *, unary_name, (int function))                                                                        \
     X(bool, op_computes, (int op))                                                                                     \
     /* memory.h, pages.h */                                                                                            \

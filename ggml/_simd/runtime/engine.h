@@ -31,7 +31,7 @@ enum ggml_op {
 };
 
 enum ggml_unary_op {
-#define UNARY(id, NAME, fn) GGML_UNARY_OP_##NAME = id,
+#define UNARY(id, NAME, fn, derivative, back) GGML_UNARY_OP_##NAME = id,
 #include "../tables/unary.h"
 #undef UNARY
     GGML_UNARY_OP_COUNT             /* the last row has the highest number */

@@ -22,6 +22,14 @@ const char *gg_op_name(int op);        /* NULL: there is no such operation */
 const char *gg_op_symbol(int op);
 bool gg_op_known(int op);
 bool gg_op_computes(int op);           /* whether there is a kernel: false for leaves and views */
-const char *gg_unary_name(int op);     /* NULL: there is no such function */
+
+enum { GG_DERIVATIVE_ZERO, GG_DERIVATIVE_NUMBER, GG_DERIVATIVE_RESULT, GG_DERIVATIVE_ARGUMENT };   /* see unary.h */
+typedef struct gg_unary_info {      /* a row of tables/unary.h */
+    const char *name;               /* "TANH"; NULL: there is no such function */
+    int32_t derivative, back;       /* GG_DERIVATIVE_*; GGML_OP_*, or GGML_OP_NONE */
+} gg_unary_info;
+
+const gg_unary_info *gg_unary(int function);    /* of any number; never NULL */
+const char *gg_unary_name(int function);        /* NULL: there is no such function */
 const char *gg_glu_name(int op);
 #endif
