@@ -110,6 +110,11 @@ def test_operands_that_do_not_fit_on_the_host(node, shapes):
     assert "operands of float64" in text and "do not fit the operator" in text
 
 
+def test_an_identity_of_nothing():
+    with pytest.raises(ValueError, match=r"node 'n' \(Identity\).*it has 1 outputs, the operator gives 0"):
+        ggml.onnx.load(model([helper.make_node("Identity", [], ["y"], name="n")], X)).run(X)
+
+
 # ---- ZipMap ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("labels", [{"classlabels_int64s": [3, 7]}, {"classlabels_strings": ["no", "yes"]}])
 def test_zip_map(labels):

@@ -291,8 +291,9 @@ def fold(nodes, known, engine, graph_outputs):
     """Evaluates the nodes whose inputs are constants, once; returns the others."""
     rest = []
     for node in nodes:
-        if node.op == "Identity" and node.inputs[0] in known and node.outputs[0]:
-            known[node.outputs[0]] = known[node.inputs[0]]  # its array and tensors are there once
+        source, name = (*node.inputs[:1], "")[0], (*node.outputs[:1], "")[0]
+        if node.op == "Identity" and source in known and name:
+            known[name] = known[source]  # its array and tensors are there once
             continue
         control, arrays = getattr(engine.rules.get(node.op), "expands", False), None
         if not (node.op in host.RANDOM or control or any(n and n not in known for n in node.uses())):
