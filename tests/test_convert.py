@@ -260,6 +260,12 @@ def test_wrong_settings_are_named(what, tmp_path):
     refused(folder_of(tmp_path / "folder", change=change), tmp_path, message)
 
 
+@pytest.mark.parametrize("kind", ["gemma2", "gemma3"])
+def test_scores_that_are_scaled_otherwise_are_refused(kind, tmp_path):
+    folder = folder_of(tmp_path / "folder", kind, {"query_pre_attn_scalar": 32})
+    refused(folder, tmp_path, "'query_pre_attn_scalar' is 32: need 24")
+
+
 @pytest.mark.parametrize("what", FOLDERS)
 def test_damaged_folders_are_refused(what, tmp_path):
     change, message = FOLDERS[what]

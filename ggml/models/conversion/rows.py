@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arch.gemma import LARGE
 from .fields import Fields
 from .parts import (
     ATTENTION,
@@ -331,7 +332,14 @@ def gemma(c: Fields) -> Keys:
     return sizes(c) | rms(c) | rotation(c)
 
 
+def check_scale(c: Fields, name: str) -> None:
+    """Scores are divided by the root of the head's size, in the largest models by that of C / H."""
+    is_large = (name, c.integer("num_hidden_layers")) in LARGE
+    c.require("query_pre_attn_scalar", c.integer("hidden_size") // heads(c) if is_large else head_dim(c), default=256)
+
+
 def gemma2(c: Fields) -> Keys:
+    check_scale(c, "gemma2")
     c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
     return {
         **sizes(c), **rms(c), **rotation(c), **window(c, 2),
@@ -341,6 +349,7 @@ def gemma2(c: Fields) -> Keys:
 
 
 def gemma3(c: Fields) -> Keys:
+    check_scale(c, "gemma3")
     c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
     c.require("use_bidirectional_attention", False, default=False)
     local = rope_of(c, "sliding_attention")
