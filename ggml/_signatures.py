@@ -1221,6 +1221,7 @@ signatures: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
                         "_Int", "_To[ggml_tensor]", "_Int | None", "_Int", "_Int", "ggml_tensor_p"),
             "conv_2d_dw": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "_Int", "_Int", "_Int", "_Int", "_Int",
                            "_Int", "_To[ggml_tensor]", "_Int | None", "ggml_tensor_p"),
+            "conv_algorithm": ("_To[ggml_tensor]", "str | None"),
             "custom_set_backward": ("_To[ggml_tensor]", "Callable[..., Any]", "ggml_tensor_p"),
             "equal": ("_Address", "_To[ggml_tensor]", "_To[ggml_tensor]", "ggml_tensor_p"),
             "gguf_get_tensor_shape": ("_Address", "_Int", "tuple[int, ...]"),

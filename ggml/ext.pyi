@@ -35,9 +35,9 @@ def conv_2d(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], s0: _Int, s
             F(4x4, 3x3)). 2, as in ggml_conv_2d, needs 16 multiplications instead of 36 (25 with a stride of 2): its
             rounding errors are smaller than those of the sum of all products, and small whole numbers are convolved
             exactly. 4 needs 36 instead of 144 with a stride of 1, and 6 instead of 12 or 8 instead of 20 for kernels of
-            3x1 or 5x1 (F(4, 3) and F(4, 5)): its errors are about twice those of the sum. Both errors are relative to
-            the largest elements that a square reads: 0, the sum, is more accurate where elements beside each other
-            differ by many orders of magnitude. Kernels of bytes are always convolved exactly.
+            3x1 or 5x1 (F(4, 3) and F(4, 5)): its errors are about twice those of the sum. Parts of an image with
+            elements that are some 16 times larger than the others are computed by the sum, which 0 chooses everywhere.
+            Kernels of bytes are always convolved exactly.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
@@ -71,6 +71,19 @@ def conv_2d_dw(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], stride0:
         ValueError: there is not one kernel for each channel, a type, bias, function or another parameter is invalid,
             or the kernel is larger than the padded image.
         MemoryError: the context is full.
+    """
+def conv_algorithm(tensor: _To[ggml_tensor]) -> str | None:
+    """Names the algorithm that computes a convolution, a transposed convolution or the gradient of one.
+
+    It depends on the shape, the types, the layout and the kernels in use, not on values or the number of threads.
+
+    Args:
+        tensor: result of a convolution, whose data need not be allocated.
+    Returns:
+        str, a name in the table of the documentation ("Convolutions"); None if the tensor has no elements.
+    Raises:
+        ValueError: the tensor is not the result of a convolution, or its node is invalid.
+        RuntimeError: the tensor or a source of it belongs to no live context.
     """
 def custom_set_backward(tensor: _To[ggml_tensor], backward: Callable[..., Any]) -> ggml_tensor_p:
     """Gives the node of a custom operation a gradient.
