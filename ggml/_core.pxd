@@ -142,7 +142,7 @@ cdef extern from "runtime/kernel.h" nogil:
         gg_from_f32_fn from_f32[GG_TYPE_MAX]
 
 cdef extern from "runtime/op_info.h" nogil:
-    enum: GG_FLAG_LEAF, GG_FLAG_VIEW, GG_FLAG_WORK, GG_FLAG_CALLBACK, GG_FLAG_STEP, GG_FLAG_GRAD
+    enum: GG_FLAG_LEAF, GG_FLAG_VIEW, GG_FLAG_WORK, GG_FLAG_CALLBACK, GG_FLAG_STEP, GG_FLAG_GRAD, GG_FLAG_PLAN
     ctypedef struct gg_op_info:         # a row of tables/ops.h
         const char *name                # NULL: there is no such operation
         const char *symbol
@@ -189,6 +189,7 @@ cdef extern from "runtime/api.h" nogil:
                              void *data) noexcept nogil
         int (*until_callback)(ggml_tensor **nodes, int n) noexcept nogil
         size_t (*work_size)(ggml_tensor **nodes, int n, int n_threads) noexcept nogil
+        const char *(*algorithm_of)(ggml_tensor *node) noexcept nogil
         gg_prepared *(*prepared_find)(const ggml_cgraph *graph) noexcept nogil
         void (*prepared_note)(const ggml_cgraph *graph) noexcept nogil
         bint (*prepared_begin)(gg_prepared *p, gg_call *call, gg_pins *pins) noexcept nogil

@@ -1365,7 +1365,7 @@ def enums():
 def op_table():
     """The rows of _simd/tables/ops.h as dicts: id, name, symbol, family, overwrites (numbers of operands), flags."""
     flags = {"LEAF": GG_FLAG_LEAF, "VIEW": GG_FLAG_VIEW, "WORK": GG_FLAG_WORK, "CALLBACK": GG_FLAG_CALLBACK,
-             "STEP": GG_FLAG_STEP, "GRAD": GG_FLAG_GRAD}
+             "STEP": GG_FLAG_STEP, "GRAD": GG_FLAG_GRAD, "PLAN": GG_FLAG_PLAN}
     cdef const gg_op_info *row
     table = []
     for i in range(GG_OP_MAX):

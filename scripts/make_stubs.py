@@ -91,6 +91,7 @@ EXT = {
                "winograd: _Int) -> ggml_tensor_p",
     "conv_2d_dw": f"({_CONV}stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int, "
                   f"{_TAIL}) -> ggml_tensor_p",
+    "conv_algorithm": "(tensor: _To[ggml_tensor]) -> str | None",
     "custom_set_backward": "(tensor: _To[ggml_tensor], backward: Callable[..., Any]) -> ggml_tensor_p",
     "gguf_get_tensor_shape": "(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]",
     "gguf_init_from_file_mmap": "(fname: _Path, params: gguf_init_params) -> gguf_context_p",

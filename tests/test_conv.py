@@ -3,6 +3,8 @@ gradients of gradients.
 """
 
 import ctypes
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import ggml
 
 pytestmark = pytest.mark.core
 PLAIN = (1, 1, 1, 1, 1, 1)
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_operands_without_images():
@@ -289,6 +292,91 @@ def test_bias_and_function_that_do_not_fit():
             ggml.ggml_build_backward_expand(ctx, graph, None)
 
 
+# ---- the choice of an algorithm --------------------------------------------------------------------------------------
+def gradient_of_kernel(ctx, w, x):
+    """The node that computes the gradient of the kernel of a convolution."""
+    ggml.ggml_set_param(w)
+    loss = ggml.ggml_sum(ctx, ggml.ggml_conv_2d(ctx, w, x, *PLAIN))
+    ggml.ggml_set_loss(loss)
+    graph = ggml.ggml_new_graph_custom(ctx, 64, True)
+    ggml.ggml_build_forward_expand(graph, loss)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    return ggml.ggml_graph_get_grad(graph, w)
+
+
+def gradients_of_depthwise(ctx, w, x):
+    """The nodes that compute the gradients of the kernel and of the data of a depthwise convolution."""
+    ggml.ggml_set_param(w), ggml.ggml_set_param(x)
+    loss = ggml.ggml_sum(ctx, ggml.ggml_conv_2d_dw(ctx, w, x, *PLAIN))
+    ggml.ggml_set_loss(loss)
+    graph = ggml.ggml_new_graph_custom(ctx, 64, True)
+    ggml.ggml_build_forward_expand(graph, loss)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    return [ggml.ggml_graph_get_grad(graph, t) for t in (w, x)]
+
+
+def of(kind, *ne):
+    return lambda ctx: ggml.ggml_new_tensor_4d(ctx, kind, *ne, *(1,) * (4 - len(ne)))
+
+
+F32, I8 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I8
+# a convolution that gets the algorithm; where only some instruction sets have it, how their names begin
+CHOSEN = {
+    "bytes_winograd": (lambda ctx, w, x: ggml.ext.conv_2d(ctx, w, x, *PLAIN), of(I8, 3, 3, 64, 64), of(F32, 24, 24, 64),
+                       r"(avx2|avx512)$"),
+    "bytes": (lambda ctx, w, x: ggml.ext.conv_2d(ctx, w, x, *PLAIN), of(I8, 5, 5, 8, 8), of(F32, 24, 24, 8)),
+    "winograd": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 3, 3, 64, 64), of(F32, 24, 24, 64)),
+    "winograd_line": (lambda ctx, w, x: ggml.ext.conv_2d(ctx, w, x, 1, 1, 0, 0, 1, 1, winograd=4),
+                      of(F32, 5, 1, 64, 64), of(F32, 508, 1, 64)),
+    "spread": (lambda ctx, w, x: ggml.ggml_conv_transpose_1d(ctx, w, x, 2, 0, 1), of(F32, 4, 3, 5), of(F32, 70, 5)),
+    "apart": (lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2), of(F32, 2, 2, 3, 5), of(F32, 9, 8, 5)),
+    "phases": (lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2), of(F32, 3, 3, 3, 5), of(F32, 9, 8, 5)),
+    "shifted": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 5, 5, 8, 8), of(F32, 40, 40, 8)),
+    "direct": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 17, 2, 4, 8), of(F32, 100, 40, 4)),
+    "panels": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 17, 2, 4, 80), of(F32, 20, 40, 4)),
+    "correlate": (gradient_of_kernel, of(F32, 3, 3, 4, 8), of(F32, 40, 40, 4)),
+    "correlate_panels": (gradient_of_kernel, of(F32, 3, 3, 4, 40), of(F32, 40, 40, 4)),
+    "depthwise_lanes": (lambda ctx, w, x: ggml.ggml_conv_2d_dw(ctx, w, x, *PLAIN), of(F32, 3, 3, 1, 40),
+                        of(F32, 14, 14, 40), r"avx"),
+    "depthwise": (lambda ctx, w, x: ggml.ggml_conv_2d_dw(ctx, w, x, *PLAIN), of(F32, 3, 3, 1, 2), of(F32, 70, 14, 2)),
+    "depthwise_data": (lambda *a: gradients_of_depthwise(*a)[1], of(F32, 3, 3, 1, 2), of(F32, 70, 14, 2)),
+    "depthwise_kernel": (lambda *a: gradients_of_depthwise(*a)[0], of(F32, 3, 3, 1, 2), of(F32, 70, 14, 2)),
+}  # fmt: skip
+
+
+def test_the_table_of_algorithms_the_documentation_and_the_files_agree():
+    table = (ROOT / "ggml/_simd/tables/conv.h").read_text(encoding="utf-8")
+    rows = re.findall(r"^ALGORITHM\((\w+), ", table, re.M)
+    assert len(rows) == len(re.findall(r"^ALGORITHM", table, re.M))
+    described = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/convolutions.md").read_text(encoding="utf-8"), re.M)
+    assert described == rows == list(CHOSEN)
+    for name in rows:
+        file = ROOT / "ggml/_simd/ops/conv" / f"{name}.h"
+        assert f"static const gg_algorithm conv_{name} = {{" in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("algorithm", CHOSEN)
+@pytest.mark.parametrize("name", ISAS)
+def test_each_algorithm_has_convolutions_that_get_it(name, algorithm):
+    make, kernel, data, *only = CHOSEN[algorithm]
+    with isa(name), context(no_alloc=True) as ctx:
+        found = ggml.ext.conv_algorithm(make(ctx, kernel(ctx), data(ctx)))
+        assert (found == algorithm) == (not only or re.match(only[0], name) is not None)
+
+
+def test_algorithms_of_other_nodes():
+    with context() as ctx:
+        w, x = tensor(ctx, Random(1)(3, 3, 2, 4), "F32"), tensor(ctx, Random(2)(6, 5, 2, 0), "F32")
+        assert ggml.ext.conv_algorithm(ggml.ggml_conv_2d(ctx, w, x, *PLAIN)) is None
+        for t in (w, ggml.ggml_add(ctx, w, w), ggml.ggml_im2col(ctx, w, x, *PLAIN, True, 0)):
+            with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_algorithm: tensor .* is not the result of a conv"):
+                ggml.ext.conv_algorithm(t)
+        out = ggml.ggml_conv_2d(ctx, w, tensor(ctx, Random(2)(6, 5, 2, 1), "F32"), *PLAIN)
+        w.contents.ne[2] = 1
+        with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_algorithm: tensor .*: .*channels must be equal"):
+            ggml.ext.conv_algorithm(out)
+
+
 # ---- Winograd's F(2x2, 3x3) and F(4x4, 3x3) --------------------------------------------------------------------------
 def convolved(ctx, w, x, places, threads, winograd=2, *tail):
     """The convolution of two tensors, computed."""
@@ -367,6 +455,51 @@ def test_winograd_along_one_axis_with_infinities(name, taps):
             finite = np.isfinite(want)
             np.testing.assert_array_equal(np.where(finite, 0, found), np.where(finite, 0, want))
             assert np.abs(found[finite] - want[finite]).max() <= 4e-6 * np.abs(want[finite]).max()
+
+
+# squares, stride, width and height of the image, channels of the input and the output, taps, padding
+UNEVEN = [(2, 1, (24, 24), 32, 32, (3, 3), (1, 1)), (4, 1, (24, 24), 32, 32, (3, 3), (1, 1)),
+          (4, 1, (8, 8), 130, 50, (3, 3), (1, 1)), (2, 2, (64, 64), 64, 64, (3, 3), (1, 1)),
+          (4, 1, (61, 9), 49, 54, (5, 1), (2, 0)), (4, 1, (262, 5), 210, 80, (3, 1), (1, 0))]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [1e3, 1e6])
+@pytest.mark.parametrize("case", range(len(UNEVEN)))
+@pytest.mark.parametrize("name", ISAS)
+def test_a_large_pixel_changes_no_results_that_do_not_read_it(name, case, value):
+    squares, stride, (width, height), channels, out, taps, padding = UNEVEN[case]
+    with isa(name), context() as ctx:
+        r, places = Random(case), (stride, stride, *padding, 1, 1)
+        kernel = r(*taps, channels, out)
+        w = tensor(ctx, kernel, "F32")
+        for x, y in ((0, 0), (width // 2, height // 2), (width - 1, height - 2)):
+            data = r(width, height, channels, 2)
+            data[1, 7, y, x] = value
+            image = tensor(ctx, data, "F32")
+            reads = correlate(np.ones((1, 1, *kernel.shape[2:])), (np.abs(data) == abs(value)).any(1, keepdims=True),
+                              [stride] * 2, padding, [1, 1]) > 0  # fmt: skip
+            reads = np.broadcast_to(reads, (2, out, *reads.shape[2:]))
+            node = ggml.ext.conv_2d(ctx, w, image, *places, winograd=squares)
+            assert ggml.ext.conv_algorithm(node).startswith("winograd")
+            want = correlate(kernel, data, [stride] * 2, padding, [1, 1])
+            found = convolved(ctx, w, image, places, 2, squares)
+            for part in (reads, ~reads):
+                assert np.abs(found - want)[part].max() <= 4e-6 * np.abs(want[part]).max()
+            np.testing.assert_array_equal(convolved(ctx, w, image, places, 1, squares), found)
+
+
+@pytest.mark.parametrize("squares", [2, 4])
+def test_sparse_images_are_even(squares):
+    """Winograd's algorithms compute them: the data of hidden layers, of which most are 0, and images on black."""
+    with context() as ctx:
+        r = Random(4)
+        kernel, sparse, black = r(3, 3, 32, 32), r(24, 24, 32, 1), r(24, 24, 32, 1)
+        sparse[r.ints(10, 24, 24, 32, 1) > 0] = 0
+        black[:, :, :12], black[:, :, :, 9:] = 0, 0
+        w = tensor(ctx, kernel, "F32")
+        for data in (sparse, black):
+            x = tensor(ctx, data, "F32")
+            assert (convolved(ctx, w, x, PLAIN, 2, squares) != convolved(ctx, w, x, PLAIN, 2, 0)).any()
 
 
 def test_larger_squares_are_another_way_of_computing():

@@ -128,6 +128,22 @@ def test_sign_of_zero(name, results):
         np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(SAMPLE[zeros]))
 
 
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("chosen", ISAS)
+def test_results_do_not_depend_on_neighbours(chosen, name, ctx):
+    """Neither on large ones: which elements share a vector differs with the number of threads."""
+    x = np.random.default_rng(1).uniform(-20, 20, 512).astype(np.float32)
+    rows = np.stack([x, x, x, x])
+    rows[1, ::7], rows[2, ::5], rows[3, ::9] = 100, -1e30, np.inf
+    a = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, *rows.shape[::-1])
+    elements(a)[0, 0] = rows
+    out = getattr(ggml, "ggml_" + name)(ctx, a)
+    with isa(chosen):
+        compute(ctx, graph_of(ctx, out))
+    for row, given in zip(elements(out)[0, 0], rows):
+        np.testing.assert_array_equal(row[given == x], elements(out)[0, 0, 0][given == x])
+
+
 def halves(bits, type):
     with np.errstate(invalid="ignore"):  # of signalling NaNs
         return (bits.view(np.float16) if type == "F16" else from_bf16(bits)).astype(np.float64)

@@ -3,8 +3,8 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 from .._core cimport (
-    arg_bool, arg_buffer, arg_context, arg_int, arg_int32, arg_tensor, arg_type, fail, gg_types, ggml_context,
-    ggml_tensor, node_append, node_init, node_like, wrap_tensor,
+    GG_FLAG_PLAN, GG_MESSAGE, arg_bool, arg_buffer, arg_context, arg_int, arg_int32, arg_tensor, arg_type, engine,
+    enter, fail, gg_types, ggml_context, ggml_tensor, node_append, node_init, node_like, tensor_text, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_COL2IM_1D, GGML_OP_CONV_2D, GGML_OP_CONV_2D_DW, GGML_OP_CONV_3D, GGML_OP_CONV_BACK_DATA,
@@ -393,9 +393,9 @@ def ext_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, off
             F(4x4, 3x3)). 2, as in ggml_conv_2d, needs 16 multiplications instead of 36 (25 with a stride of 2): its
             rounding errors are smaller than those of the sum of all products, and small whole numbers are convolved
             exactly. 4 needs 36 instead of 144 with a stride of 1, and 6 instead of 12 or 8 instead of 20 for kernels of
-            3x1 or 5x1 (F(4, 3) and F(4, 5)): its errors are about twice those of the sum. Both errors are relative to
-            the largest elements that a square reads: 0, the sum, is more accurate where elements beside each other
-            differ by many orders of magnitude. Kernels of bytes are always convolved exactly.
+            3x1 or 5x1 (F(4, 3) and F(4, 5)): its errors are about twice those of the sum. Parts of an image with
+            elements that are some 16 times larger than the others are computed by the sum, which 0 chooses everywhere.
+            Kernels of bytes are always convolved exactly.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
@@ -420,6 +420,33 @@ def ext_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, off
             fail(ValueError, f"offset is {more}: need -255 to 255")
         conv_2d_params(t).offset = more
     return wrap_tensor(t)
+
+def ext_conv_algorithm(tensor):
+    """Names the algorithm that computes a convolution, a transposed convolution or the gradient of one.
+
+    It depends on the shape, the types, the layout and the kernels in use, not on values or the number of threads.
+
+    Args:
+        tensor: result of a convolution, whose data need not be allocated.
+    Returns:
+        str, a name in the table of the documentation ("Convolutions"); None if the tensor has no elements.
+    Raises:
+        ValueError: the tensor is not the result of a convolution, or its node is invalid.
+        RuntimeError: the tensor or a source of it belongs to no live context.
+    """
+    enter(b"ggml.ext.conv_algorithm")
+    cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
+    cdef char[GG_MESSAGE] message
+    cdef int k
+    if engine.op_name(t.op) == NULL or not engine.op(t.op).flags & GG_FLAG_PLAN:
+        fail(ValueError, f"tensor {tensor_text(t)} is not the result of a convolution")
+    for k in range(3):
+        if t.src[k] != NULL and not engine.tensor_live(t.src[k]):
+            fail(RuntimeError, f"source {k} of tensor {tensor_text(t)} is not a tensor of a live context")
+    if engine.check(t, message) != NULL:
+        fail(ValueError, f"tensor {tensor_text(t)}: {message.decode(errors='replace')}")
+    cdef const char *name = engine.algorithm_of(t)
+    return None if name == NULL else name.decode()
 
 def ggml_conv_2d_sk_p0(ctx, a, b):
     """Convolves images patch by patch: the stride is the kernel's size and there is no padding.

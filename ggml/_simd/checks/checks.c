@@ -32,7 +32,7 @@
 enum {
     A = GG_OPERAND_A, B = GG_OPERAND_B, C = GG_OPERAND_C,
     LEAF = GG_FLAG_LEAF, VIEW = GG_FLAG_VIEW, WORK = GG_FLAG_WORK, CALLBACK = GG_FLAG_CALLBACK, STEP = GG_FLAG_STEP,
-    GRAD = GG_FLAG_GRAD,
+    GRAD = GG_FLAG_GRAD, PLAN = GG_FLAG_PLAN,
 };
 
 static const char *check_unknown(const ggml_tensor *t, char *msg) { return fail(msg, "%d is not an operation", t->op); }

@@ -41,16 +41,19 @@
 #define GG_IF_VALUE(value, x) GG_IF_VALUE_(value, x)
 #define GG_IF_FAMILY(family, x) GG_IF_VALUE(GG_FAMILY_##family, x)
 
-/* What a row enters. The flags LEAF, VIEW and WORK put the last part of a macro's name in second place. */
+/* What a row enters. The flags LEAF, VIEW, WORK and PLAN put the last part of a macro's name in second place. */
 #define LEAF ~, NOTHING,
 #define VIEW ~, NOTHING,
 #define WORK ~, WITH_WORK,
-#define GG_ENTER_KERNEL(id, kernel, work_size) k->op[id] = kernel;
-#define GG_ENTER_WITH_WORK(id, kernel, work_size) k->op[id] = kernel; k->work[id] = work_size;
-#define GG_ENTER_NOTHING(id, kernel, work_size)
+#define PLAN ~, WITH_PLAN,
+#define GG_ENTER_KERNEL(id, kernel, work_size, chooser) k->op[id] = kernel;
+#define GG_ENTER_WITH_WORK(id, kernel, work_size, chooser) k->op[id] = kernel; k->work[id] = work_size;
+#define GG_ENTER_WITH_PLAN(id, kernel, work_size, chooser) k->op[id] = kernel; k->plan[id] = chooser;
+#define GG_ENTER_NOTHING(id, kernel, work_size, chooser)
 #define GG_ENTER_AS_(how) GG_ENTER_##how
 #define GG_ENTER_AS(how) GG_ENTER_AS_(how)
-#define GG_ENTER(id, kernel, work_size, ...) GG_ENTER_AS(GG_SECOND(__VA_ARGS__, KERNEL, ~))(id, kernel, work_size)
+#define GG_ENTER(id, kernel, work_size, chooser, ...) \
+    GG_ENTER_AS(GG_SECOND(__VA_ARGS__, KERNEL, ~))(id, kernel, work_size, chooser)
 
 #define GG_JOIN_(a, b, c) a##b##_##c
 #define GG_JOIN(a, b, c) GG_JOIN_(a, b, c)
@@ -59,12 +62,12 @@ void GG_JOIN(gg_install_, GG_UNIT, GG_ISA)(gg_kernels *k);
 void GG_JOIN(gg_install_, GG_UNIT, GG_ISA)(gg_kernels *k) {
     (void)k;
 #define OP(id, NAME, symbol, family, check, cost, overwrites, flags) \
-    GG_IF_FAMILY(family, GG_ENTER(id, op_##NAME, work_##NAME, flags))
+    GG_IF_FAMILY(family, GG_ENTER(id, op_##NAME, work_##NAME, plan_##NAME, flags))
 #include "../tables/ops.h"
 #undef OP
-#ifdef GG_FAMILY_matmul
-    k->conv_bytes = codes_run;
-#endif
+#define ALGORITHM(name, computes, family) GG_IF_FAMILY(family, k->algorithms[GG_ALGORITHM_##name] = &conv_##name;)
+#include "../tables/conv.h"
+#undef ALGORITHM
 #ifdef GG_UNIT_quants
     install_quants(k);
 #endif

@@ -3,7 +3,7 @@
  * outputs o, o+1 ... reads one contiguous piece. */
 #ifndef GG_OPS_CHANNEL_PLANE_H
 #define GG_OPS_CHANNEL_PLANE_H
-#include "patches.h"
+#include "conv/patches.h"
 
 enum {
     PLANE_FLOATS = 1 << 15,         /* of the copy, so that it stays in the L2 cache */
@@ -38,8 +38,8 @@ static channel_plane plane_plan(const patches *v, int64_t parts) {
     return p;
 }
 /* The number of parts to split each of n planes into, so that all threads have work. */
-static inline int64_t plane_parts(const gg_work *w, int64_t n) {
-    return w->nth > 1 && n > 0 && n < 4 * w->nth ? gg_ceil_div(4 * w->nth, n) : 1;
+static inline int64_t plane_parts(int nth, int64_t n) {
+    return nth > 1 && n > 0 && n < 4 * nth ? gg_ceil_div(4 * nth, n) : 1;
 }
 /* The number of strips of p.rows rows of outputs. */
 static inline int64_t plane_strips(const channel_plane *p) { return gg_ceil_div(p->ax[1].out, p->rows); }

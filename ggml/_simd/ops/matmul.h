@@ -4,7 +4,6 @@
 #include "../gemm/gemv.h"
 #include "../gemm/in_place.h"
 #include "../gemm/int8_groups.h"
-#include "conv_bytes.h"   /* belongs to this unit, because it is compiled for every ISA that multiplies bytes */
 #include "matmul_bytes.h"
 #include "matmul_id.h"
 

@@ -210,7 +210,7 @@ static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     patches part = v;
     part.ax[0].out = gg_min(v.ax[0].out, POOL_PIECE);
     const int64_t pieces = gg_ceil_div(v.ax[0].out, POOL_PIECE), items = v.c * v.n * pieces;
-    channel_plane p = plane_plan(&part, plane_parts(w, items));
+    channel_plane p = plane_plan(&part, plane_parts(w->nth, items));
     const int64_t across = plane_round(v.ax[0].out), strips = plane_strips(&p), low = p.low[0];
     const size_t room = (size_t)(across + p.height * plane_round(part.ax[0].out));
     float *const scale = (float *)plane_scratch(&p, room * sizeof *scale);

@@ -43,6 +43,7 @@
     /* plan.h, prepare.h */                                                                                            \
     X(int, until_callback, (ggml_tensor **nodes, int n))                                                               \
     X(size_t, work_size, (ggml_tensor **nodes, int n, int n_threads))                                                  \
+    X(const char *, algorithm_of, (ggml_tensor *node))                                                                 \
     X(gg_prepared *, prepared_find, (const ggml_cgraph *graph))                                                        \
     X(void, prepared_note, (const ggml_cgraph *graph))                                                                 \
     X(bool, prepared_begin, (gg_prepared *p, gg_call *call, gg_pins *pins))                                            \

@@ -285,7 +285,7 @@ static void run_alone(gg_call *c, const gg_plan *plan) {
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         ask(c, &poller, s->cost);
         if (status_of(c)) { set_once(&c->failed, -1, s->index); break; }
-        w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s);
+        w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s), w.plan = s->plan;
         const int st = run_step(s, &w, lane, lane ? lane->now : 0);
         if (st || status_of(c)) { failed(c, s->index, st); break; }
     }
@@ -315,7 +315,7 @@ static void run_thread(struct gg_team *team, int ith) {
             continue;
         }
         w.nth = s->threads, w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s), w.packed = s->packed;
-        w.down = s->down;
+        w.down = s->down, w.plan = s->plan;
         const int st = run_step(s, &w, lane, arrived);
         if (st || status_of(c)) {
             failed(c, s->index, st);

@@ -97,7 +97,7 @@ static inline bool gg_conv_function_ok(int id) {
         || id == GGML_UNARY_OP_HARDSWISH;
 }
 
-/* The largest side of the squares of positions that CONV_2D may compute together (ops/winograd.h); 1: none, 0
+/* The largest side of the squares of positions that CONV_2D may compute together (ops/conv/winograd.h); 1: none, 0
  * stands for 2. */
 static inline int gg_conv_squares(const ggml_tensor *t) {
     const int side = conv_2d_params(t)->squares;

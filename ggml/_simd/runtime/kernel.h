@@ -8,6 +8,12 @@ struct gg_team;   /* the threads of one compute call (compute.c) */
 
 typedef struct gg_kernels gg_kernels;
 
+/* What was decided about a node before it is computed: the first part of what plan[op] of the kernels made. */
+typedef struct gg_node_plan {
+    const char *algorithm;          /* its name (tables/conv.h) */
+    size_t work;                    /* bytes of work memory that the threads share */
+} gg_node_plan;
+
 typedef struct gg_work {
     const gg_kernels *kernels;      /* the table that this compute call uses: kernels call others through it */
     int ith, nth;                   /* thread ith of the nth threads of this node; the team may have more */
@@ -15,6 +21,7 @@ typedef struct gg_work {
     size_t wsize;                   /* bytes, at least what the work function of the operation returned */
     struct gg_team *team;
     const ggml_tensor *node;        /* a copy of the last node (gg_call), for operations with a callback */
+    const gg_node_plan *plan;       /* of this node, if its operation has a function plan; else NULL */
     int n_threads;                  /* that the caller asked for */
     _Atomic int64_t *chunk;         /* of this node, 0 at the start: see gg_claim_chunk */
     bool packed;                    /* wdata already holds the second operand, packed by an earlier product */
@@ -24,6 +31,26 @@ typedef struct gg_work {
 /* Computes a node; returns a ggml_status. gg_fail says why it failed. */
 typedef int (*gg_op_fn)(const gg_work *w, ggml_tensor *dst);
 typedef size_t (*gg_work_fn)(const ggml_tensor *dst, int nth);
+/* Chooses how nth threads or fewer compute a node that was checked. The plan is freed by free(); NULL: no memory. It is
+ * made once for many computations of the node, whose fields do not change. */
+typedef gg_node_plan *(*gg_plan_fn)(const gg_kernels *k, ggml_tensor *dst, int nth);
+
+/* An algorithm of convolutions, a row of tables/conv.h. Its file in ops/conv/ defines it as conv_<name>. */
+struct conv_plan;                   /* ops/conv/plan.h */
+typedef struct gg_algorithm {
+    size_t bytes;                   /* of its own part of a plan */
+    /* Whether it computes the convolution, in less time than the rows below it; fills in its part of the plan. */
+    bool (*fits)(const struct conv_plan *p, void *part);
+    size_t (*work)(const struct conv_plan *p, const void *part);    /* bytes of shared work memory; NULL: none */
+    int (*run)(const gg_work *w, const struct conv_plan *p, const void *part);
+    bool by_values;                 /* depends on the values of the data too: run may call conv_otherwise */
+} gg_algorithm;
+enum {
+#define ALGORITHM(name, computes, family) GG_ALGORITHM_##name,
+#include "../tables/conv.h"
+#undef ALGORITHM
+    GG_ALGORITHMS
+};
 
 /* Conversions of n elements (n a multiple of the type's block) between a packed row of a type and f32. */
 typedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n);
@@ -70,8 +97,9 @@ typedef struct gg_ints {
 
 struct gg_kernels {
     gg_op_fn op[GG_OP_MAX];
-    gg_work_fn work[GG_OP_MAX];     /* NULL: the operation needs no shared work memory */
-    gg_op_fn conv_bytes;            /* CONV_2D of bytes; GGML_STATUS_FAILED: the data are no whole numbers */
+    gg_work_fn work[GG_OP_MAX];     /* NULL: the operation needs no shared work memory, or has a function plan */
+    gg_plan_fn plan[GG_OP_MAX];     /* NULL: nothing is decided in advance */
+    const gg_algorithm *algorithms[GG_ALGORITHMS];
     gg_to_f32_fn to_f32[GG_TYPE_MAX];
     gg_from_f32_fn from_f32[GG_TYPE_MAX];
     gg_quantize_fn quantize[GG_TYPE_MAX];   /* NULL: from_f32 does it, weights make no difference */
@@ -85,6 +113,8 @@ struct gg_kernels {
 void gg_barrier(const gg_work *w);                 /* waits for the w->nth threads of this node */
 /* memory of this thread until its next call, 64-byte aligned; or NULL */
 void *gg_scratch(size_t bytes);
+/* Memory for a plan of a node; or NULL. */
+void *gg_plan_memory(size_t bytes);
 /* Keeps the reason why a node failed; returns GGML_STATUS_FAILED. */
 int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same if memory is lacking ("no memory for ..."); returns GGML_STATUS_ALLOC_FAILED. */

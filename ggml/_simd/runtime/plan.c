@@ -44,16 +44,34 @@ int gg_until_callback(ggml_tensor **nodes, int n) {
         if (has_flag(nodes[i], GG_FLAG_CALLBACK) && runs(nodes[i])) return i + 1;
     return n;
 }
+void *gg_plan_memory(size_t bytes) { return gg_malloc(bytes); }
+/* Bytes of work memory that nth threads need for a node; or one, as a team may turn out to be smaller than planned.
+ * plan: of the node, or NULL. */
+static size_t node_work(const gg_kernels *k, const ggml_tensor *t, const gg_node_plan *plan, int nth) {
+    if (plan) return plan->work;
+    const gg_work_fn size = k->work[t->op];
+    return size ? (size_t)gg_max((int64_t)size(t, nth), (int64_t)size(t, 1)) : 0;
+}
 static size_t slot_size(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static size_t work_size(const gg_kernels *k, ggml_tensor **nodes, int n, int n_threads) {
     size_t most = 0;
     for (int i = 0; i < n; i++) {
-        if (!runs(nodes[i]) || !k->work[nodes[i]->op]) continue;
-        const double cost = node_cost(gg_op(nodes[i]->op), nodes[i]);
-        const size_t w = k->work[nodes[i]->op](nodes[i], node_threads(nodes[i], cost, n_threads));
+        const gg_plan_fn choose = k->plan[nodes[i]->op];
+        if (!runs(nodes[i]) || (!k->work[nodes[i]->op] && !choose)) continue;
+        const int threads = node_threads(nodes[i], node_cost(gg_op(nodes[i]->op), nodes[i]), n_threads);
+        gg_node_plan *const plan = choose ? choose(k, nodes[i], threads) : NULL;
+        const size_t w = node_work(k, nodes[i], plan, threads);
+        free(plan);
         if (w > most) most = w;
     }
     return most ? SLOTS * slot_size(most) + 64 : 0;
+}
+const char *gg_algorithm_of(ggml_tensor *node) {
+    const gg_kernels *const k = gg_isa_active();
+    gg_node_plan *const plan = k->plan[node->op] && !gg_is_empty(node) ? k->plan[node->op](k, node, 1) : NULL;
+    const char *const name = plan ? plan->algorithm : NULL;
+    free(plan);
+    return name;
 }
 size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads) {
     const size_t active = work_size(gg_isa_active(), nodes, n, n_threads);
@@ -117,10 +135,9 @@ static void note_write(packs *held, const ggml_tensor *t) {
         if (writes_any(t) || (x.lo < y.hi && y.lo < x.hi)) held->of[i] = NULL;
     }
 }
-/* Distributes the steps over the threads and returns whether there is enough to share. A barrier precedes a node that
- * reads or writes what an unfinished node writes, or writes what one reads. Consecutive nodes on one thread need no
- * barrier. */
-static bool arrange(gg_plan *plan, int n) {
+/* Decides where the threads wait, and returns whether there is enough to share. A barrier precedes a node that reads or
+ * writes what an unfinished node writes, or writes what one reads. Consecutive nodes on one thread need no barrier. */
+static bool arrange(gg_plan *plan) {
     const gg_kernels *const k = plan->request.kernels;
     pending p = {.slots = 0};
     packs held = {{NULL}};
@@ -129,8 +146,7 @@ static bool arrange(gg_plan *plan, int n) {
     double shared = 0;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         const ggml_tensor *t = s->node;
-        s->threads = node_threads(t, s->cost, n);
-        const bool split = s->threads > 1, works = k->work[t->op] && k->work[t->op](t, s->threads);
+        const bool split = s->threads > 1, works = node_work(k, t, s->plan, s->threads);
         if (split) shared += s->cost;
         const bool taken = works && choose_slot(s, &p, &held), clash = taken || clashes(&p, t);
         note_write(&held, t);
@@ -169,14 +185,16 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
     }
     plan->cost = cost;
     plan->available = available(plan, request);
-    if (plan->available > 1 && arrange(plan, plan->available)) plan->threads = plan->available;
+    for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
+        const gg_plan_fn choose = k->plan[s->node->op];
+        s->threads = node_threads(s->node, s->cost, plan->available);
+        if (choose && !(s->plan = choose(k, s->node, s->threads))) { gg_plan_free(plan); return false; }
+    }
+    if (plan->available > 1 && arrange(plan)) plan->threads = plan->available;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         if (plan->threads == 1) s->threads = 1, s->slot = 0, s->packed = false;
-        const gg_work_fn size = k->work[s->node->op];
-        if (!size) continue;
-        /* that of one thread, too: a team may turn out to be smaller than planned */
-        const size_t work = (size_t)gg_max((int64_t)size(s->node, s->threads), (int64_t)size(s->node, 1));
-        plan->slot_size = gg_max(plan->slot_size, slot_size(work)), slots = gg_max(slots, s->slot + 1);
+        const size_t work = node_work(k, s->node, s->plan, s->threads);
+        if (work) plan->slot_size = gg_max(plan->slot_size, slot_size(work)), slots = gg_max(slots, s->slot + 1);
     }
     if (plan->slot_size) plan->work_size = slots * plan->slot_size + 64;        /* for alignment */
     return true;
@@ -187,6 +205,7 @@ bool gg_plan_serves(const gg_plan *plan, const gg_plan_request *request) {
         && made->sync_all == request->sync_all && plan->available == available(plan, request);
 }
 void gg_plan_free(gg_plan *plan) {
+    for (int i = 0; i < plan->n_steps; i++) free(plan->steps[i].plan);
     free(plan->steps);
-    plan->steps = NULL;
+    plan->steps = NULL, plan->n_steps = 0;
 }

@@ -6,6 +6,7 @@
 typedef struct gg_step {                /* a node that computes something */
     gg_op_fn run;
     ggml_tensor *node;
+    gg_node_plan *plan;                 /* see gg_work */
     int index;                          /* of the node in the list that the plan was made of */
     int threads;                        /* that share the node; 1: the first thread computes it */
     bool sync;                          /* the threads wait for each other before the node */
@@ -41,4 +42,7 @@ void gg_plan_free(gg_plan *plan);
 int gg_until_callback(ggml_tensor **nodes, int n);                  /* nodes up to the first callback, inclusive */
 size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads);     /* bytes of shared work memory: enough with
                                                                       * and without use_ref */
+/* The name of the algorithm that the kernels in use choose for a node that was checked. NULL: its operation has one
+ * only, there is nothing to compute, or no memory. */
+const char *gg_algorithm_of(ggml_tensor *node);
 #endif

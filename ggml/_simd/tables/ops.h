@@ -16,6 +16,7 @@
  * FLAGS       LEAF      holds data, there is no kernel
  *             VIEW      shows the memory of its first operand, there is no kernel
  *             WORK      needs work memory that the threads share; work_NAME(node, threads) says how much
+ *             PLAN      several algorithms compute it; plan_NAME(kernels, node, threads) chooses one
  *             CALLBACK  calls a function of the user, who may write to any memory
  *             STEP      a step of an optimiser: writes to its operands
  *             GRAD      has a gradient */
@@ -70,15 +71,15 @@ OP(47, SOFT_MAX_BACK,    "soft_max_back(x)",       softmax,     PAIR,          P
 OP(48, ROPE,             "rope(x)",                rope,        ROPE,          PER_ELEMENT(24), A,    GRAD)
 OP(49, ROPE_BACK,        "rope_back(x)",           rope,        ROPE,          PER_ELEMENT(24), A,    GRAD)
 OP(50, CLAMP,            "clamp(x)",               elementwise, UNARY,         PER_ELEMENT(4), A,     GRAD)
-OP(51, CONV_TRANSPOSE_1D, "conv_transpose_1d(x)",  conv,        CONV,          SPLIT,          0,     GRAD)
+OP(51, CONV_TRANSPOSE_1D, "conv_transpose_1d(x)",  conv,        CONV,          SPLIT,          0,     PLAN | GRAD)
 OP(52, IM2COL,           "im2col(x)",              conv,        IM2COL,        PER_ELEMENT(6), 0,     GRAD)
 OP(53, IM2COL_BACK,      "im2col_back(x)",         conv,        IM2COL,        PER_ELEMENT(12), 0,    GRAD)
 OP(54, IM2COL_3D,        "im2col_3d(x)",           conv,        IM2COL,        PER_ELEMENT(6), 0,     GRAD)
 OP(55, COL2IM_1D,        "col2im_1d(x)",           conv,        IM2COL,        PER_ELEMENT(12), 0,    GRAD)
-OP(56, CONV_2D,          "conv_2d(x)",             conv,        CONV,          SPLIT,          0,     WORK | GRAD)
-OP(57, CONV_3D,          "conv_3d(x)",             conv,        CONV,          SPLIT,          0,     GRAD)
-OP(58, CONV_2D_DW,       "conv_2d_dw(x)",          conv,        CONV,          SPLIT,          0,     GRAD)
-OP(59, CONV_TRANSPOSE_2D, "conv_transpose_2d(x)",  conv,        CONV,          SPLIT,          0,     GRAD)
+OP(56, CONV_2D,          "conv_2d(x)",             conv,        CONV,          SPLIT,          0,     PLAN | GRAD)
+OP(57, CONV_3D,          "conv_3d(x)",             conv,        CONV,          SPLIT,          0,     PLAN | GRAD)
+OP(58, CONV_2D_DW,       "conv_2d_dw(x)",          conv,        CONV,          SPLIT,          0,     PLAN | GRAD)
+OP(59, CONV_TRANSPOSE_2D, "conv_transpose_2d(x)",  conv,        CONV,          SPLIT,          0,     PLAN | GRAD)
 OP(60, POOL_1D,          "pool_1d(x)",             pool,        POOL,          PER_ELEMENT(16), 0,    GRAD)
 OP(61, POOL_2D,          "pool_2d(x)",             pool,        POOL,          PER_ELEMENT(16), 0,    GRAD)
 OP(62, POOL_2D_BACK,     "pool_2d_back(x)",        pool,        POOL,          PER_ELEMENT(24), 0,    0)
@@ -127,8 +128,8 @@ OP(135, MUL_MAT_ID_BACK, "mul_mat_id_back(x)",     matmul,      MUL_MAT_ID,    S
 OP(136, MUL_MAT_ID_BACK_AS, "mul_mat_id_back_as(x)", matmul,    MUL_MAT_ID_BACK_AS, SPLIT,     0,     WORK)
 OP(137, RECURRENT_BACK,  "recurrent_back(x)",      recurrent,   RECURRENT_BACK, SPLIT,         0,     0)
 OP(138, SSM_CONV_BACK,   "ssm_conv_back(x)",       recurrent,   SSM_CONV_BACK, SPLIT,          0,     0)
-OP(140, CONV_BACK_DATA,  "conv_back_data(x)",      conv,        CONV,          SPLIT,          0,     GRAD)
-OP(141, CONV_BACK_KERNEL, "conv_back_kernel(x)",   conv,        CONV,          SPLIT,          0,     WORK | GRAD)
+OP(140, CONV_BACK_DATA,  "conv_back_data(x)",      conv,        CONV,          SPLIT,          0,     PLAN | GRAD)
+OP(141, CONV_BACK_KERNEL, "conv_back_kernel(x)",   conv,        CONV,          SPLIT,          0,     PLAN | GRAD)
 OP(142, IM2COL_3D_BACK,  "im2col_3d_back(x)",      conv,        IM2COL,        PER_ELEMENT(12), 0,    GRAD)
 OP(150, UPSCALE_BACK,    "upscale_back(x)",        resize,      UPSCALE_BACK,  PER_ELEMENT(60), 0,    GRAD)
 OP(151, LOG_SOFT_MAX,    "log_soft_max(x)",        softmax,     UNARY,         PER_ELEMENT(24), A,    WORK | GRAD)

@@ -13,9 +13,13 @@
  *
  * With a stride of 2, m is 2, and a window has 5x5 elements. In one dimension, the elements of even index meet taps 0
  * and 2 like F(2, 2), with 3 multiplications, and the two others tap 1: 5 instead of 6, 25 instead of 36 in two. The
- * products are in this order; the last two have the same transformed kernel, which has 4x4 elements. */
-#ifndef GG_OPS_WINOGRAD_H
-#define GG_OPS_WINOGRAD_H
+ * products are in this order; the last two have the same transformed kernel, which has 4x4 elements.
+ *
+ * Every sum of a square mixes all elements of its window, so its rounding errors are relative to the largest of them,
+ * also at positions that do not read that one. If the elements of a strip differ too much (winograd_even), products of
+ * panels compute it. So errors are a few times those of usual sums of all products in the strip at most. */
+#ifndef GG_OPS_CONV_WINOGRAD_H
+#define GG_OPS_CONV_WINOGRAD_H
 #include "shifted.h"
 
 enum {
@@ -26,11 +30,12 @@ enum {
     WINOGRAD_N = 4 * SHIFTED_N,     /* output channels that are transformed together */
     WINOGRAD_TRIES = 32,            /* divisions of an image that are compared */
     WINOGRAD_TASKS = 8,             /* for each thread at least, if there are enough output channels */
+    WINOGRAD_RANGE = 16,            /* how many times larger than others elements may be */
 };
 
 typedef struct winograd winograd;
 typedef struct winograd_piece winograd_piece;
-/* A plan, of squares or of a line (winograd_line.h). That of bytes (winograd_bytes.h) has words for floats. */
+/* A plan, of squares or of a line (winograd_line.h). That of bytes (bytes_winograd.h) has words for floats. */
 struct winograd {
     int m, stride;                  /* the side of a square; the stride along x and y */
     int step, side, products;       /* elements from one window to the next; of its side; of a window */
@@ -42,13 +47,15 @@ struct winograd {
     int64_t blocks;                 /* of output channels that are transformed together */
     int64_t input, sums;            /* floats of one of the products: of the transformed input, of a block's sums */
     int64_t line, lines;            /* floats of a padded row of the input, and of all that a task needs */
+    int64_t pitch, energies;        /* floats of a row of energies (winograd_even), and of all rows of a strip */
+    int64_t room;                   /* floats for the lines, or for a product of panels; energies follow */
     int64_t kernels;                /* floats of one of the products of the transformed kernel */
     const float *kernel;            /* that kernel: products, output channels, input channels */
     /* transforms output channel j of the kernel; room: floats for its taps */
     void (*transform)(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to);
     /* computes a task. x: the transformed input, which is there if the task is ready; the sums, and lines of the input
      * or the panels of a part, follow it; at: where its channels begin */
-    void (*compute)(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task, const int32_t *at,
+    void (*compute)(const patches *v, const gemm *g, const winograd *s, winograd_piece *task, const int32_t *at,
                     float *x);
 };
 
@@ -109,6 +116,7 @@ static double winograd_squares(const patches *v, const gemm *g, int m, winograd 
     const int64_t rows = gg_ceil_div(s->down, s->strips);
     s->width = v->ax[0].out, s->height = gg_min(m * rows, v->ax[1].out);
     s->line = s->step * gg_ceil_div(s->across, VW) * VW + 2 * VW, s->lines = (side * (rows + 1) + 1) * s->line;
+    s->pitch = s->line, s->energies = rows * s->pitch;
     const double transforms = cycles[i][stride].input / (double)g->n + cycles[i][stride].sums / (double)v->c;
     return (0.5 * s->products + transforms) * (double)(vectors * v->n) + cycles[i][stride].kernel;
 }
@@ -218,10 +226,30 @@ GG_INLINE void winograd_rows(const int side, const patches *v, const gemm *g, co
         else gg_to_floats(g->a.type, from, v->nb[0], n, floats), row[i] = floats;
     }
 }
+/* Adds the squares of n elements of a row to energies. */
+static inline void winograd_add_energy(const float *row, int64_t n, float *energy) {
+    for (int64_t l = 0; l < n; l += VW) {
+        const vf x = ld(row + l, n - l);
+        vf_store(energy + l, vf_fma(x, x, vf_load(energy + l)));
+    }
+}
+/* Whether no energy, a sum of squares, is much larger than the others: `rows` rows of n, `pitch` floats apart. False if
+ * one is not finite. */
+static bool winograd_even(const float *energy, int64_t rows, int64_t n, int64_t pitch) {
+    vf sums = vf_zero(), most = vf_zero();
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t l = 0; l < n; l += VW) {
+            const vf root = vf_sqrt(ld(energy + r * pitch + l, n - l));
+            sums = vf_add(sums, root), most = vf_max(most, root);
+        }
+    const float largest = vf_hmax(most), others = vf_hsum(sums) - largest;
+    return largest * (float)(rows * n - 1) <= WINOGRAD_RANGE * others;
+}
 /* Transforms n columns of the rows that a row of squares reads, into lines from element lo on, whose other elements up
- * to `end` are 0. ahead: bytes from these rows to those that are read next, which are prefetched. */
+ * to `end` are 0. Adds the energies of the rows that the row of squares above does not read. ahead: bytes from these
+ * rows to those that are read next, which are prefetched. */
 GG_INLINE void winograd_columns(const int m, const int stride, const float *const row[WINOGRAD_SIDE], int64_t lo,
-                                int64_t n, int64_t end, ptrdiff_t ahead, float *lines, int64_t line) {
+                                int64_t n, int64_t end, ptrdiff_t ahead, float *energy, float *lines, int64_t line) {
     const int side = winograd_side(m, stride);
     for (int i = 0; i < side; i++)
         for (int64_t l = 0; l < lo; l += VW) vf_store(lines + i * line + l, vf_zero());
@@ -230,24 +258,33 @@ GG_INLINE void winograd_columns(const int m, const int stride, const float *cons
         if (l + VW > n && n > VW) l = n - VW;           /* masked loads are slow */
         GG_UNROLL for (int i = 0; i < side; i++) x[i] = ld(row[i] + l, n - l);
         GG_UNROLL for (int i = side - m * stride; i < side; i++) __builtin_prefetch((const char *)(row[i] + l) + ahead);
+        vf sum = vf_load(energy + l);
+        GG_UNROLL for (int i = side - m * stride; i < side; i++) sum = vf_fma(x[i], x[i], sum);
+        vf_store(energy + l, sum);
         winograd_window(m, stride, x, out);
         GG_UNROLL for (int i = 0; i < side; i++) vf_store(lines + i * line + lo + l, out[i]);
     }
     for (int i = 0; i < side; i++)
         for (int64_t l = lo + n; l < end; l += VW) vf_store(lines + i * line + l, vf_zero());
 }
+/* The elements of a row that the windows of a row of squares read lie in the input from lo to hi. */
+static inline patch_range winograd_inside(const patches *v, const winograd *s) {
+    const patch_range in = patch_inside(v->ax[0].in, v->ax[0].base, 1, s->step * (s->across - 1) + s->side);
+    return in.lo < in.hi ? in : (patch_range){0, 0};
+}
 /* Transforms channel c of `rows` rows of squares from row `first` on: all columns, and then the rows of windows, as a
  * load that crosses two recent stores waits for them. Vectors are stored whole: what they write beyond a row of squares
  * is overwritten by the next row or channel, or ignored. */
 GG_INLINE void winograd_input(const int m, const int stride, const patches *v, const gemm *g, const winograd *s,
-                              int64_t image, int64_t c, int64_t first, int64_t rows, float *lines, float *to) {
+                              int64_t image, int64_t c, int64_t first, int64_t rows, float *energy, float *lines,
+                              float *to) {
     const int step = m * stride, side = winograd_side(m, stride);
     const patch_axis *ax = v->ax;
     const char *const channel = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
     const int64_t line = s->line, input = s->input, last = (gg_ceil_div(rows * s->across, VW) - 1) * VW;
     const int64_t end = step * (s->across - 1) + side;
-    const patch_range in = patch_inside(ax[0].in, ax[0].base, 1, end);
-    const int64_t n = gg_max(in.hi - in.lo, 0), lo = n ? in.lo : 0;
+    const patch_range in = winograd_inside(v, s);
+    const int64_t lo = in.lo, n = in.hi - lo;
     const ptrdiff_t next = step * (ptrdiff_t)v->nb[1];
     float *const zeros = lines + side * rows * line;
     for (int64_t i = 0; i < line; i += VW) vf_store(zeros + i, vf_zero());
@@ -255,8 +292,9 @@ GG_INLINE void winograd_input(const int m, const int stride, const patches *v, c
         const float *row[WINOGRAD_SIDE];
         winograd_rows(side, v, g, channel, ax[0].base + lo, ax[1].base + step * (first + r), n, zeros, zeros + line,
                       line, row);
+        for (int i = 0; !r && i < side - step; i++) winograd_add_energy(row[i], n, energy);
         winograd_columns(m, stride, row, lo, n, end, r + 1 < rows ? next : (ptrdiff_t)v->nb_c - r * next,
-                         lines + side * r * line, line);
+                         energy + r * s->pitch, lines + side * r * line, line);
     }
     to += c * s->plane;
     for (int i = 0; i < s->products; i++) vf_store(to + i * input + last, vf_zero());
@@ -368,6 +406,7 @@ struct winograd_piece {
     int64_t image, strip, b0, b1;
     int64_t held;                   /* the strip of the last task, counted through the images */
     bool ready;                     /* it was the same */
+    bool even;                      /* its elements do not differ too much */
 };
 static inline winograd_piece winograd_pieces(const gg_work *w, int64_t strips, int64_t images, int64_t blocks) {
     const int64_t chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips * images), blocks);
@@ -383,29 +422,38 @@ static inline bool winograd_claim(const gg_work *w, winograd_piece *p) {
     return true;
 }
 
+/* Where the energies of a strip are; all are 0 if the strip is to be transformed. */
+static float *winograd_energies(const winograd *s, const winograd_piece *task, float *room) {
+    float *const energy = room + s->room;
+    if (!task->ready) memset(energy, 0, (size_t)s->energies * sizeof *energy);
+    return energy;
+}
 /* A sum that is not finite makes others of its square wrong: a product of panels computes the block again. */
-static void winograd_task(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task,
-                          const int32_t *at, float *x) {
+static void winograd_task(const patches *v, const gemm *g, const winograd *s, winograd_piece *task, const int32_t *at,
+                          float *x) {
     const int64_t image = task->image, first = winograd_first(s, task->strip),
         rows = winograd_first(s, task->strip + 1) - first;
     const int64_t vectors = winograd_vectors(s, task->strip), tiles = gg_ceil_div(vectors, SHIFTED_V);
     const int64_t width = v->ax[0].out, height = gg_min(s->m * rows, v->ax[1].out - s->m * first);
     float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
+    float *const energy = winograd_energies(s, task, room);
     for (int64_t c = 0; c < v->c && !task->ready; c++)
-        WINOGRAD(winograd_input, s, v, g, s, image, c, first, rows, room, x);
+        WINOGRAD(winograd_input, s, v, g, s, image, c, first, rows, energy, room, x);
+    const patch_range in = winograd_inside(v, s);
+    if (!task->ready) task->even = winograd_even(energy, rows, in.hi - in.lo, s->pitch);
     for (int64_t j0 = task->b0 * WINOGRAD_N; j0 < gg_min(task->b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
         const int64_t n = gg_min(WINOGRAD_N, g->n - j0), ldo = (int64_t)(g->c_n / sizeof(float));
         float *const y = (float *)(g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n) + s->m * first * width;
-        for (int i = 0; i < s->products; i++) {
+        bool good = task->even;
+        for (int i = 0; good && i < s->products; i++) {
             const float *const kernel = s->kernel + winograd_which(s, i) * s->kernels + j0 * v->c;
             winograd_products(kernel, x + i * s->input, v->c, n, vectors, tiles, at, sums + i * s->sums, s->plane);
         }
-        bool finite = true;
-        for (int64_t j = 0; j < n; j++) {
-            finite &= WINOGRAD(winograd_output, s, s, sums + j * s->plane, rows, width, height, y + j * ldo);
+        for (int64_t j = 0; task->even && j < n; j++) {
+            good &= WINOGRAD(winograd_output, s, s, sums + j * s->plane, rows, width, height, y + j * ldo);
             conv_finish(&v->tail, j0 + j, y + j * ldo, ldo, 1, height * width);
         }
-        if (finite) continue;
+        if (good) continue;
         winograd_part p;
         winograd_part_make(v, g, image, 0, width, s->m * first, height, j0, &p);
         gemm_rows(&p.g, &p.tiling, 0, p.tiling.rows, room);
@@ -415,9 +463,15 @@ static void winograd_task(const patches *v, const gemm *g, const winograd *s, co
 static void winograd_transform(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to) {
     WINOGRAD(winograd_kernel, s, v, g, s, j, room, to);
 }
-/* Whether the convolution can be computed so, with squares of `most` x `most` positions at most, and in less time. The
- * plan does not depend on the number of threads, and so the result does not either. */
-static bool winograd_plan(const patches *v, const gemm *g, int most, winograd *s) {
+/* The largest side of the squares of positions that the node allows; 0: none. */
+static inline int winograd_most(const conv_plan *p) {
+    return p->dst->op == GGML_OP_CONV_2D ? gg_conv_squares(p->dst) : 0;
+}
+/* The plan does not depend on the number of threads, and so the result does not either. */
+static bool winograd_fits(const conv_plan *p, void *part) {
+    const patches *const v = &p->product.seen;
+    const gemm *const g = &p->product.g;
+    winograd *const s = part;
     const patch_axis *ax = v->ax;
     for (int i = 0; i < 2; i++)
         if (ax[i].taps != 3 || ax[i].stride != ax[0].stride || ax[i].dilation != 1 || ax[i].out < 1) return false;
@@ -426,7 +480,7 @@ static bool winograd_plan(const patches *v, const gemm *g, int most, winograd *s
         || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
     double least = 0.9 * 4.5 * (double)(gg_ceil_div(ax[0].out * ax[1].out, VW) * v->n);     /* of the sums of all */
     bool found = false;
-    for (int m = 2; m <= gg_min(most, ax[0].stride == 2 ? 2 : WINOGRAD_MOST); m += 2) {
+    for (int m = 2; m <= gg_min(winograd_most(p), ax[0].stride == 2 ? 2 : WINOGRAD_MOST); m += 2) {
         winograd one;
         const double cycles = winograd_squares(v, g, m, &one);
         if (cycles > 0 && cycles < least) *s = one, least = cycles, found = true;
@@ -435,24 +489,34 @@ static bool winograd_plan(const patches *v, const gemm *g, int most, winograd *s
     return found;
 }
 
-static size_t winograd_work(const winograd *s) { return (size_t)(s->transformed * s->kernels) * sizeof(float); }
-/* Computes what gemm_run would, with winograd_work bytes that the threads share; false: no memory. */
-static bool winograd_run(const gg_work *w, const patches *v, const gemm *g, winograd *s) {
+static size_t winograd_work(const conv_plan *p, const void *part) {
+    const winograd *const s = part;
+    return (void)p, (size_t)(s->transformed * s->kernels) * sizeof(float);
+}
+/* Computes what gemm_run would. */
+static int winograd_run(const gg_work *w, const conv_plan *plan, const void *part) {
+    const patches *const v = &plan->product.seen;
+    const gemm *const g = &plan->product.g;
+    winograd own = *(const winograd *)part, *const s = &own;
     winograd_part most;
     winograd_part_make(v, g, 0, 0, s->width, 0, s->height, 0, &most);
     const int64_t room = gg_max(s->lines, gemm_scratch_floats(&most.g, &most.tiling));
-    const int64_t floats = s->products * (s->input + s->sums) + room;
+    const int64_t floats = s->products * (s->input + s->sums) + room + s->energies;
     float *const x = gg_scratch((size_t)(floats + v->c) * sizeof *x);
     for (int64_t j = g->n * w->ith / w->nth; x && j < g->n * (w->ith + 1) / w->nth; j++)
         s->transform(v, g, s, j, x, w->wdata);
     gg_barrier(w);
-    if (!x) return false;
+    if (!x) return conv_memory(plan->dst);
     int32_t *const at = (int32_t *)(x + floats);
     for (int64_t c = 0; c < v->c; c++) at[c] = (int32_t)(c * s->plane);
-    s->kernel = w->wdata;
+    s->kernel = w->wdata, s->room = room;
     winograd_piece task = winograd_pieces(w, s->strips, v->n, s->blocks);
     while (winograd_claim(w, &task)) s->compute(v, g, s, &task, at, x);
-    return true;
+    return GGML_STATUS_SUCCESS;
 }
+
+static const gg_algorithm conv_winograd = {
+    .bytes = sizeof(winograd), .fits = winograd_fits, .work = winograd_work, .run = winograd_run,
+};
 
 #endif

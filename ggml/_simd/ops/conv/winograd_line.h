@@ -4,8 +4,8 @@
  *
  * The points of F(4, 5) are 0, 1/2, 1, 2, the negative ones, and infinity. Its rounding errors are about twice those of
  * the sums of all products (for random data of 256 channels). */
-#ifndef GG_OPS_WINOGRAD_LINE_H
-#define GG_OPS_WINOGRAD_LINE_H
+#ifndef GG_OPS_CONV_WINOGRAD_LINE_H
+#define GG_OPS_CONV_WINOGRAD_LINE_H
 #include "winograd.h"
 
 enum {
@@ -104,7 +104,7 @@ static void line_load(const patches *v, const gemm *g, const winograd *s, const 
 /* Transforms channel c of segments u0 .. u1-1. Vectors are stored whole: what they write beyond a segment is
  * overwritten by the next segment or channel, or ignored. */
 GG_INLINE void line_input(const int taps, const patches *v, const gemm *g, const winograd *s, int64_t image,
-                          int64_t c, int64_t u0, int64_t u1, float *line, float *to) {
+                          int64_t c, int64_t u0, int64_t u1, float *energy, float *line, float *to) {
     const char *const channel = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
     to += c * s->plane;
     for (int64_t u = u0; u < u1; u++) {
@@ -112,6 +112,9 @@ GG_INLINE void line_input(const int taps, const patches *v, const gemm *g, const
         for (int64_t t = 0; t < s->across; t += VW) {
             vf x[2 * WINOGRAD_MOST], out[LINE_SIDE];
             winograd_elements(LINE_M, line + LINE_M * t, x);
+            vf sum = vf_load(energy + (u - u0) * s->pitch + t);
+            GG_UNROLL for (int i = 0; i < LINE_M + taps - 1; i++) sum = vf_fma(x[i], x[i], sum);
+            vf_store(energy + (u - u0) * s->pitch + t, sum);
             line_window(taps, x, out);
             float *p = to + (u - u0) * s->across + t;
             GG_UNROLL for (int i = 0; i < LINE_M + taps - 1; i++, p += s->input) vf_store(p, out[i]);
@@ -135,27 +138,29 @@ GG_INLINE bool line_output(const int taps, const winograd *s, const float *sums,
 }
 
 /* Like winograd_task. */
-static void line_task(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task,
+static void line_task(const patches *v, const gemm *g, const winograd *s, winograd_piece *task,
                       const int32_t *at, float *x) {
     const int64_t image = task->image, u0 = winograd_first(s, task->strip), u1 = winograd_first(s, task->strip + 1);
     const int64_t vectors = winograd_vectors(s, task->strip), tiles = gg_ceil_div(vectors, SHIFTED_V);
     float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
-    for (int64_t c = 0; c < v->c && !task->ready; c++) LINE(line_input, s, v, g, s, image, c, u0, u1, room, x);
+    float *const energy = winograd_energies(s, task, room);
+    for (int64_t c = 0; c < v->c && !task->ready; c++) LINE(line_input, s, v, g, s, image, c, u0, u1, energy, room, x);
+    if (!task->ready) task->even = winograd_even(energy, u1 - u0, s->across, s->pitch);
     for (int64_t j0 = task->b0 * WINOGRAD_N; j0 < gg_min(task->b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
         const int64_t n = gg_min(WINOGRAD_N, g->n - j0);
-        for (int i = 0; i < s->products; i++)
+        for (int i = 0; task->even && i < s->products; i++)
             winograd_products(s->kernel + i * s->kernels + j0 * v->c, x + i * s->input, v->c, n, vectors, tiles, at,
                               sums + i * s->sums, s->plane);
         for (int64_t u = u0; u < u1; u++) {
             const int64_t first = line_x(s, u), width = line_width(v, s, u), row = u / s->segments;
             char *const to = g->c + (size_t)image * v->to_n + (size_t)row * v->to[1] + (size_t)first * v->to[0];
-            bool finite = true;
-            for (int64_t j = 0; j < n; j++) {
+            bool good = task->even;
+            for (int64_t j = 0; task->even && j < n; j++) {
                 float *const y = (float *)(to + (size_t)(j0 + j) * g->c_n);
-                finite &= LINE(line_output, s, s, sums + j * s->plane + (u - u0) * s->across, width, y);
+                good &= LINE(line_output, s, s, sums + j * s->plane + (u - u0) * s->across, width, y);
                 conv_finish(&v->tail, j0 + j, y, 0, 1, width);
             }
-            if (finite) continue;
+            if (good) continue;
             winograd_part p;
             winograd_part_make(v, g, image, first, width, row, 1, j0, &p);
             gemm_rows(&p.g, &p.tiling, 0, p.tiling.rows, room);
@@ -166,12 +171,15 @@ static void line_task(const patches *v, const gemm *g, const winograd *s, const 
 static void line_transform(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to) {
     LINE(line_kernel, s, v, g, s, j, room, to);
 }
-/* Whether the convolution can be computed so, and in less time. The plan does not depend on the number of threads. */
-static bool line_plan(const patches *v, const gemm *g, int most, winograd *s) {
+/* The plan does not depend on the number of threads. */
+static bool line_fits(const conv_plan *p, void *part) {
+    const patches *const v = &p->product.seen;
+    const gemm *const g = &p->product.g;
+    winograd *const s = part;
     const patch_axis *ax = v->ax;
     const int64_t taps = ax[0].taps, side = LINE_M + taps - 1;
-    if (most < LINE_M || (taps != 3 && taps != 5) || ax[0].stride != 1 || ax[0].dilation != 1 || ax[1].taps != 1
-        || ax[1].stride != 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
+    if (winograd_most(p) < LINE_M || (taps != 3 && taps != 5) || ax[0].stride != 1 || ax[0].dilation != 1
+        || ax[1].taps != 1 || ax[1].stride != 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
     if (v->c < 1 || v->n < 1 || g->n < 1 || ax[0].out < 1 || ax[1].out < 1 || !gg_is_float(g->b.type)
         || v->to[0] != sizeof(float) || v->c > WINOGRAD_KERNEL / side / g->n) return false;
     const int64_t all = gg_ceil_div(ax[0].out, LINE_M), fit = WINOGRAD_FLOATS / side / v->c;
@@ -186,11 +194,16 @@ static bool line_plan(const patches *v, const gemm *g, int most, winograd *s) {
                     .lines = LINE_M * (across + VW) + LINE_SIDE,
                     .transform = line_transform, .compute = line_task};
     s->plane = gg_ceil_div(gg_ceil_div(down, s->strips) * across, VW) * VW;
+    s->pitch = gg_ceil_div(across, VW) * VW, s->energies = gg_ceil_div(down, s->strips) * s->pitch;
     winograd_sizes(s, v->c, g->n, WINOGRAD_N);
     /* cycles for each pair of channels: of the products, of the transforms, of the kernel's */
     const double vectors = (double)(s->strips * s->plane / VW * v->n), positions = (double)(ax[0].out * ax[1].out);
     const double cycles = vectors * (0.5 * (double)side + 50 / (double)g->n + 40 / (double)v->c) + 8;
     return cycles < 0.9 * 0.5 * (double)taps * positions / VW * (double)v->n;
 }
+
+static const gg_algorithm conv_winograd_line = {
+    .bytes = sizeof(winograd), .fits = line_fits, .work = winograd_work, .run = winograd_run,
+};
 
 #endif

@@ -2,9 +2,9 @@
  * channels. Some rows of an image are copied with their padding, and positions are counted through the padded rows, so
  * that the elements that a tap reads for neighbouring positions are contiguous. With a stride, every remainder of rows
  * and of columns modulo the stride is a plane of its own. Positions in the padding are computed and dropped. */
-#ifndef GG_OPS_DIRECT_H
-#define GG_OPS_DIRECT_H
-#include "patches.h"
+#ifndef GG_OPS_CONV_DIRECT_H
+#define GG_OPS_CONV_DIRECT_H
+#include "plan.h"
 
 enum {
     DIRECT_K = 1 << 12,             /* most taps of all channels */
@@ -108,13 +108,17 @@ static void direct_store(const patches *v, const gemm *g, const direct *d, char 
     }
 }
 
-/* Computes what gemm_run would; false: no memory. */
-static bool direct_run(const gg_work *w, const patches *v, const gemm *g, const direct *d) {
+static bool direct_fits(const conv_plan *p, void *part) { return direct_plan(&p->product.seen, &p->product.g, part); }
+/* Computes what gemm_run would. */
+static int direct_run(const gg_work *w, const conv_plan *plan, const void *part) {
+    const patches *const v = &plan->product.seen;
+    const gemm *const g = &plan->product.g;
+    const direct *const d = part;
     const int64_t each = gg_ceil_div(g->n, d->groups), panel = g->k * NR_PAD;
     /* the last lanes of the last panel read beyond the copy */
     const int64_t plane = d->height * d->width, size = gg_ceil_div(v->c * d->planes * plane + MR, VW) * VW;
     float *const x = gg_scratch((size_t)(size + d->groups * panel + d->groups * NR * MR + g->k) * sizeof *x);
-    if (!x) return false;
+    if (!x) return conv_memory(plan->dst);
     float *const b = x + size, *const tiles = b + d->groups * panel;
     int32_t *const at = (int32_t *)(tiles + d->groups * NR * MR);
     memset(x + size - MR - VW, 0, (MR + VW) * sizeof *x);
@@ -138,7 +142,9 @@ static bool direct_run(const gg_work *w, const patches *v, const gemm *g, const 
                 direct_store(v, g, d, g->c + (size_t)image * v->to_n + (size_t)first * v->to[1], rows, f, p * each,
                              gg_min(each, g->n - p * each), tiles + p * NR * MR);
         }
-    return true;
+    return GGML_STATUS_SUCCESS;
 }
+
+static const gg_algorithm conv_direct = {.bytes = sizeof(direct), .fits = direct_fits, .run = direct_run};
 
 #endif

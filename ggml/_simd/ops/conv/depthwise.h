@@ -1,8 +1,8 @@
-/* Depthwise convolutions: CONV_2D_DW and its gradients. */
-#ifndef GG_OPS_DEPTHWISE_H
-#define GG_OPS_DEPTHWISE_H
-#include "channel_plane.h"
-#include "depthwise_lanes.h"
+/* Depthwise convolutions by planes: the lanes of a vector are positions of a row. */
+#ifndef GG_OPS_CONV_DEPTHWISE_H
+#define GG_OPS_CONV_DEPTHWISE_H
+#include "../channel_plane.h"
+#include "plan.h"
 
 enum { DEPTHWISE_ROWS = 4 };    /* rows of outputs of a block */
 
@@ -123,98 +123,31 @@ static void depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
         }
     }
 }
-static int op_CONV_2D_DW(const gg_work *w, ggml_tensor *dst) {
-    const gg_conv q = gg_conv_of(dst);
-    const gg_conv_part g = gg_conv_g(&q);
-    const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
-    patches v = patches_of_x(&q);
-    v.tail = conv_tail_of(dst);
-    if (lanes_fit(&v, &q, dst)) return lanes_run(w, &q, &v, dst) ? GGML_STATUS_SUCCESS : plane_memory(dst);
-    const channel_plane p = plane_plan(&v, plane_parts(w, v.c * v.n));
-    const int64_t strips = plane_strips(&p);
+/* The part of the plan is a copy of rows, without its memory. */
+static bool depthwise_fits(const conv_plan *p, void *part) {
+    const patches *const v = &p->product.seen;
+    *(channel_plane *)part = plane_plan(v, plane_parts(p->threads, v->c * v->n));
+    return true;
+}
+static int depthwise_run(const gg_work *w, const conv_plan *plan, const void *part) {
+    const patches *const v = &plan->product.seen;
+    const channel_plane p = *(const channel_plane *)part;
+    const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1}, strips = plane_strips(&p);
+    const size_t nb_c = gg_conv_g(&plan->v).nb_c;
     depthwise d;
     int64_t i0, i1;
-    if (!depthwise_prepare(&q, &v, first, step, p, &d)) return plane_memory(dst);
-    while (gg_claim_chunk(w, v.c * v.n * strips, 1, &i0, &i1))
+    if (!depthwise_prepare(&plan->v, v, first, step, p, &d)) return plane_memory(plan->dst);
+    while (gg_claim_chunk(w, v->c * v->n * strips, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
-            const int64_t c = i / strips % v.c, n = i / strips / v.c, o = i % strips * p.rows;
-            char *out = (char *)dst->data + (size_t)c * g.nb_c;
-            depthwise_plane(&q, &v, q.x, &d, c, n, o, gg_min(o + p.rows, v.ax[1].out), out);
-        }
-    return GGML_STATUS_SUCCESS;
-}
-/* x from w and g, for each phase of the stride */
-static int depthwise_data(const gg_work *w, ggml_tensor *dst) {
-    const gg_conv q = gg_conv_of(dst);
-    const gg_conv_part x = gg_conv_x(&q);
-    const int64_t phases = patch_phases(&q);
-    int64_t i0, i1;
-    while (gg_claim_chunk(w, x.c * x.n * phases, phases, &i0, &i1))
-        for (int64_t i = i0; i < i1; i++) {
-            const int64_t c = i / phases % x.c, n = i / phases / x.c;
-            int64_t first[3], tap[3], step[3];
-            patch_phase(&q, i % phases, first);
-            const patches v = patches_of_g(&q, first, tap, step);
-            char *out = (char *)dst->data + (size_t)c * x.nb_c;
-            out += (size_t)first[0] * x.nb[0] + (size_t)first[1] * x.nb[1];
-            depthwise d;
-            if (!depthwise_prepare(&q, &v, tap, step, plane_plan(&v, 1), &d)) return plane_memory(dst);
-            depthwise_plane(&q, &v, q.g, &d, c, n, 0, v.ax[1].out, out);
+            const int64_t c = i / strips % v->c, n = i / strips / v->c, o = i % strips * p.rows;
+            char *out = (char *)plan->dst->data + (size_t)c * nb_c;
+            depthwise_plane(&plan->v, v, plan->v.x, &d, c, n, o, gg_min(o + p.rows, v->ax[1].out), out);
         }
     return GGML_STATUS_SUCCESS;
 }
 
-/* sums[t] += the elements that tap t reads, times the gradient, over a row of n outputs */
-static void depthwise_dots(const channel_plane *p, int64_t o, int64_t n, const float *g, float *sums) {
-    const int64_t taps = p->ax[0].taps * p->ax[1].taps;
-    for (int64_t t = 0; t < taps; t++) {
-        const float *x = plane_at(p, o, t);
-        vf sum = vf_load(sums + t * VW);
-        int64_t i = 0;
-        for (; i + VW <= n; i += VW) sum = vf_fma(vf_load(x + i), vf_load(g + i), sum);
-        if (i < n) sum = vf_fma(vf_loadn(x + i, (int)(n - i)), vf_loadn(g + i, (int)(n - i)), sum);
-        vf_store(sums + t * VW, sum);
-    }
-}
-/* The gradient of the kernel of channel c: sums of a strip in f32, of all strips in double. */
-static bool depthwise_channel(const gg_conv *q, const patches *v, int64_t c, float *y) {
-    const gg_conv_part g = gg_conv_g(q);
-    channel_plane p = plane_plan(v, 1);
-    const int64_t taps = (int64_t)plane_taps(&p), across = plane_round(v->ax[0].out);
-    const size_t size = (size_t)taps * (sizeof(double) + VW * sizeof(float)) + (size_t)across * sizeof(float);
-    double *const total = (double *)plane_scratch(&p, size);
-    if (!total) return false;
-    float *const sums = (float *)(total + taps), *const row = sums + taps * VW;
-    memset(total, 0, size);
-    for (int64_t n = 0; n < v->n; n++)
-        for (int64_t o = 0; o < v->ax[1].out; o += p.rows) {
-            const int64_t rows = gg_min(p.rows, v->ax[1].out - o);
-            const char *x = (const char *)q->x->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n;
-            plane_load(&p, v, q->x->type, x, o, rows, 0);
-            for (int64_t r = 0; r < rows; r++) {
-                const char *from = (const char *)q->g->data + (size_t)c * g.nb_c + (size_t)n * g.nb_n
-                                 + (size_t)(o + r) * g.nb[1];
-                gg_to_floats(q->g->type, from, g.nb[0], v->ax[0].out, row);
-                depthwise_dots(&p, r, v->ax[0].out, row, sums);
-            }
-            for (int64_t t = 0; t < taps; t++) {
-                total[t] += (double)vf_hsum(vf_load(sums + t * VW));
-                vf_store(sums + t * VW, vf_zero());
-            }
-        }
-    for (int64_t t = 0; t < taps; t++) y[t] = (float)total[t];
-    return true;
-}
-static int depthwise_kernel(const gg_work *w, ggml_tensor *dst) {
-    const gg_conv q = gg_conv_of(dst);
-    const gg_conv_part k = gg_conv_w(&q);
-    const patches v = patches_of_x(&q);
-    int64_t i0, i1;
-    while (gg_claim_chunk(w, v.c, 1, &i0, &i1))
-        for (int64_t c = i0; c < i1; c++)
-            if (!depthwise_channel(&q, &v, c, (float *)((char *)dst->data + (size_t)c * k.nb_n)))
-                return plane_memory(dst);
-    return GGML_STATUS_SUCCESS;
-}
+static const gg_algorithm conv_depthwise = {
+    .bytes = sizeof(channel_plane), .fits = depthwise_fits, .run = depthwise_run,
+};
 
 #endif

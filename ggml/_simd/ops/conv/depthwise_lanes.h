@@ -1,8 +1,9 @@
 /* Depthwise convolutions of small images, whose rows would fill few lanes of a vector: the lanes are VW channels. A
  * padded copy of rows of the image has a vector for each position, as does the result before it is transposed. */
-#ifndef GG_OPS_DEPTHWISE_LANES_H
-#define GG_OPS_DEPTHWISE_LANES_H
-#include "channel_plane.h"
+#ifndef GG_OPS_CONV_DEPTHWISE_LANES_H
+#define GG_OPS_CONV_DEPTHWISE_LANES_H
+#include "../channel_plane.h"
+#include "plan.h"
 
 enum {
     LANES_FLOATS = 1 << 15,         /* of the copy, so that it stays in the second cache */
@@ -21,20 +22,31 @@ typedef struct lanes {
 /* The positions of a row that its outputs read. */
 static inline int64_t lanes_width(const patch_axis *ax) { return (ax->out - 1) * ax->stride + patch_extent(ax) + 1; }
 /* Short vectors are filled by short rows as well: with 4 lanes, transposing takes longer than it saves. */
-static bool lanes_fit(const patches *v, const gg_conv *q, const ggml_tensor *dst) {
+static bool lanes_can(const conv_plan *p) {
+    const patches *const v = &p->product.seen;
     const patch_axis *ax = v->ax;
     const bool wide = ax[0].out > LANES_WIDE && ax[0].stride == 1 && ax[0].taps <= 3 && ax[1].taps <= 3;
-    return VW >= 8 && q->x->type == GGML_TYPE_F32 && v->nb[0] == sizeof(float) && gg_contiguous(dst)
+    return VW >= 8 && p->v.x->type == GGML_TYPE_F32 && v->nb[0] == sizeof(float) && gg_contiguous(p->dst)
         && 2 * v->c > VW && !wide && lanes_width(&ax[0]) * (patch_extent(&ax[1]) + 1) <= LANES_FLOATS / VW;
 }
-/* Plans for as many rows of outputs as fit, and `parts` parts of an image; false: no memory. */
-static bool lanes_prepare(const gg_conv *q, const patches *v, int64_t parts, lanes *l) {
+/* Plans for as many rows of outputs as fit and give all threads work. */
+static bool lanes_fits(const conv_plan *p, void *part) {
+    const patches *const v = &p->product.seen;
     const patch_axis *ax = v->ax;
-    const int64_t taps = ax[0].taps * ax[1].taps, extent = patch_extent(&ax[1]) + 1;
-    l->width = lanes_width(&ax[0]);
+    lanes *const l = part;
+    if (!lanes_can(p)) return false;
+    const int64_t extent = patch_extent(&ax[1]) + 1;
+    const int64_t parts = plane_parts(p->threads, gg_ceil_div(v->c, VW) * v->n);
+    *l = (lanes){.width = lanes_width(&ax[0])};
     const int64_t fit = (LANES_FLOATS / VW / l->width - extent) / ax[1].stride + 1;
     l->rows = gg_max(gg_min(fit, gg_ceil_div(ax[1].out, parts)), 1);
     l->height = (l->rows - 1) * ax[1].stride + extent;
+    return true;
+}
+/* Takes the memory of a thread; false: there is none. */
+static bool lanes_prepare(const gg_conv *q, const patches *v, lanes *l) {
+    const patch_axis *ax = v->ax;
+    const int64_t taps = ax[0].taps * ax[1].taps;
     const int64_t positions = l->height * l->width, sums = gg_max(l->rows * ax[0].out, VW);
     float *const room = gg_scratch((size_t)((positions + sums + taps + 1) * VW) * sizeof(float)
                                    + (size_t)taps * (sizeof *l->at + sizeof *l->from));
@@ -108,11 +120,13 @@ static void lanes_store(const lanes *l, int64_t n, int64_t m, float *y, int64_t 
         for (int64_t c = 0; n < VW && c < m; c++) memcpy(y + c * plane, last + c * VW, (size_t)n * sizeof *y);
     }
 }
-static bool lanes_run(const gg_work *w, const gg_conv *q, const patches *v, ggml_tensor *dst) {
+static int lanes_run(const gg_work *w, const conv_plan *p, const void *part) {
+    const gg_conv *const q = &p->v;
+    const patches *const v = &p->product.seen;
     const patch_axis *ax = v->ax;
     const int64_t blocks = gg_ceil_div(v->c, VW), taps = ax[0].taps * ax[1].taps, plane = ax[0].out * ax[1].out;
-    lanes l;
-    if (!lanes_prepare(q, v, plane_parts(w, blocks * v->n), &l)) return false;
+    lanes l = *(const lanes *)part;
+    if (!lanes_prepare(q, v, &l)) return plane_memory(p->dst);
     const int64_t strips = gg_ceil_div(ax[1].out, l.rows);
     int64_t i0, i1, ready = -1;
     while (gg_claim_chunk(w, blocks * v->n * strips, 1, &i0, &i1))
@@ -125,10 +139,12 @@ static bool lanes_run(const gg_work *w, const gg_conv *q, const patches *v, ggml
                 lanes_row(&l, taps, l.copy + r * ax[1].stride * l.width * VW, ax[0].stride * VW, ax[0].out,
                           l.sums + r * ax[0].out * VW);
             if (v->tail.function) v->tail.finish(NULL, l.sums, 0, 1, count * VW);
-            float *const y = (float *)((char *)dst->data + (size_t)c * gg_conv_g(q).nb_c + (size_t)n * v->to_n);
+            float *const y = (float *)((char *)p->dst->data + (size_t)c * gg_conv_g(q).nb_c + (size_t)n * v->to_n);
             lanes_store(&l, count, m, y + o * ax[0].out, plane);
         }
-    return true;
+    return GGML_STATUS_SUCCESS;
 }
+
+static const gg_algorithm conv_depthwise_lanes = {.bytes = sizeof(lanes), .fits = lanes_fits, .run = lanes_run};
 
 #endif

@@ -1,7 +1,7 @@
 /* What follows the sums of a convolution while they are in the cache: a bias for each channel, then a function. */
 #ifndef GG_OPS_CONV_TAIL_H
 #define GG_OPS_CONV_TAIL_H
-#include "rows.h"
+#include "../rows.h"
 
 /* Finishes `count` contiguous elements of each of n channels, which are ldy floats apart. bias: of these channels, or
  * NULL. */

@@ -2,23 +2,29 @@
  * multiplications instead of 36 for a square of 2x2 positions. All numbers are whole: the transformed kernel is
  * multiplied by 4, so that it has no fractions, and the sums are divided by 4 at the end. The elements of transformed
  * windows and kernels are four and nine times the largest ones at most, which fit into 16 bits. */
-#ifndef GG_OPS_WINOGRAD_BYTES_H
-#define GG_OPS_WINOGRAD_BYTES_H
+#ifndef GG_OPS_CONV_BYTES_WINOGRAD_H
+#define GG_OPS_CONV_BYTES_WINOGRAD_H
 #include "codes.h"
+#include "winograd.h"
 
 enum {
     SQUARES_WORDS = 32 << 10,       /* of the transformed input of a strip, so that it stays in the L2 cache */
     SQUARES_N = NR < 8 ? 4 * NR : 2 * NR,       /* output channels that are transformed together */
 };
 
+typedef struct bytes_winograd { codes_plan q; winograd s; } bytes_winograd;
+
 #ifdef GG_VEC_PAIRS
-/* Whether the convolution can be computed so, with squares of `most` x `most` positions at most, and in less time. */
-static bool squares_plan(const codes_plan *q, int most, winograd *s) {
+static bool bytes_winograd_fits(const conv_plan *p, void *part) {
+    bytes_winograd *const own = part;
+    codes_plan *const q = &own->q;
+    winograd *const s = &own->s;
+    if (!codes_plan_make(q, p)) return false;
     const patches *const v = q->v;
     const patch_axis *const ax = v->ax;
     for (int i = 0; i < 2; i++) if (ax[i].taps != 3 || ax[i].stride != 1 || ax[i].dilation != 1) return false;
     const int64_t largest = 36 * v->c * (128 + llabs(q->w_offset)) * 255;       /* four times a sum */
-    if (most < 2 || largest > INT32_MAX || v->to[0] != sizeof(float)
+    if (winograd_most(p) < 2 || largest > INT32_MAX || v->to[0] != sizeof(float)
         || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
     *s = (winograd){.products = 16, .across = gg_ceil_div(ax[0].out, 2), .down = gg_ceil_div(ax[1].out, 2)};
     const int64_t fit = SQUARES_WORDS / s->products / q->words / s->across;        /* rows of squares */
@@ -32,6 +38,10 @@ static bool squares_plan(const codes_plan *q, int most, winograd *s) {
     const double vectors = (double)(s->strips * s->plane / VW);
     const double cycles = vectors * (8 * words * columns + 60 * words + 40 * columns) + 8 * words * columns;
     return cycles < 0.9 * 4.5 * words * columns * (double)gg_ceil_div(ax[1].out * q->width, VW);
+}
+static size_t bytes_winograd_work(const conv_plan *p, const void *part) {
+    const bytes_winograd *const own = part;
+    return codes_work(&own->q, p->threads, own->s.products * own->s.kernels);
 }
 static inline int64_t squares_room(const codes_plan *q, const winograd *s) {
     return s->products * (s->input + s->sums) + gg_max(s->lines, q->steps);
@@ -151,18 +161,35 @@ static void squares_tasks(const gg_work *w, const codes_plan *q, const winograd 
     while (winograd_claim(w, &task))
         squares_task(q, s, x, &task, (float *)(y + (size_t)task.image * q->v->to_n), (int64_t)(nb_c / sizeof(float)));
 }
+static int bytes_winograd_run(const gg_work *w, const conv_plan *p, const void *part) {
+    const bytes_winograd *const own = part;
+    const winograd *const s = &own->s;
+    const ggml_tensor *const x = p->v.x;
+    codes_plan q = own->q;
+    const int64_t copy = squares_room(&q, s), floats = codes_floats(&q);
+    codes_seen *const found = codes_shared(&q, w);
+    if ((q.copy = gg_scratch((size_t)(copy + floats + q.steps) * sizeof(float)))) {
+        q.floats = q.copy + copy, q.at = (int32_t *)(q.floats + floats);
+        squares_pack(&q, s, q.columns * w->ith / w->nth, q.columns * (w->ith + 1) / w->nth, q.copy);
+        found[w->ith] = codes_look(&q, x, w->ith, w->nth);
+    }
+    gg_barrier(w);
+    if (!q.copy) return conv_memory(p->dst);
+    if (!codes_range(&q, found, w->nth)) return conv_otherwise(w, p);
+    squares_tasks(w, &q, s, x, p->dst->data, gg_conv_g(&p->v).nb_c);
+    return GGML_STATUS_SUCCESS;
+}
 #else
-static inline bool squares_plan(const codes_plan *q, int most, winograd *s) {
-    return (void)q, (void)most, (void)s, false;
-}
-static inline int64_t squares_room(const codes_plan *q, const winograd *s) { return (void)q, (void)s, 0; }
-static inline void squares_pack(const codes_plan *q, const winograd *s, int64_t j0, int64_t j1, float *tmp) {
-    (void)q, (void)s, (void)j0, (void)j1, (void)tmp;
-}
-static inline void squares_tasks(const gg_work *w, const codes_plan *q, const winograd *s, const ggml_tensor *x,
-                                 char *y, size_t nb_c) {
-    (void)w, (void)q, (void)s, (void)x, (void)y, (void)nb_c;
+static bool bytes_winograd_fits(const conv_plan *p, void *part) { return (void)p, (void)part, false; }
+static size_t bytes_winograd_work(const conv_plan *p, const void *part) { return (void)p, (void)part, 0; }
+static int bytes_winograd_run(const gg_work *w, const conv_plan *p, const void *part) {
+    return (void)part, conv_otherwise(w, p);
 }
 #endif
+
+static const gg_algorithm conv_bytes_winograd = {
+    .bytes = sizeof(bytes_winograd), .fits = bytes_winograd_fits, .work = bytes_winograd_work,
+    .run = bytes_winograd_run, .by_values = true,
+};
 
 #endif

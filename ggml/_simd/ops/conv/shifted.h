@@ -2,9 +2,9 @@
  * column of taps, shifted by that column: in such a copy the elements that a tap reads for neighbouring positions are
  * contiguous, also from one row of the result to the next. With a stride along y, every remainder of rows modulo the
  * stride is a copy of its own. A tile of the result is some vectors of positions times a few output channels. */
-#ifndef GG_OPS_SHIFTED_H
-#define GG_OPS_SHIFTED_H
-#include "patches.h"
+#ifndef GG_OPS_CONV_SHIFTED_H
+#define GG_OPS_CONV_SHIFTED_H
+#include "plan.h"
 
 enum {
     SHIFTED_V = MV * NR < 24 ? 2 : 4,       /* vectors of positions and */
@@ -41,7 +41,11 @@ static bool shifted_in_place(const patches *v, const gemm *g) {
         && v->nb_c >= v->nb[1] * (size_t)ax[1].in;
 }
 
-static bool shifted_plan(const patches *v, const gemm *g, int nth, shifted *s) {
+static bool shifted_fits(const conv_plan *p, void *part) {
+    const patches *const v = &p->product.seen;
+    const gemm *const g = &p->product.g;
+    const int nth = p->threads;
+    shifted *const s = part;
     const patch_axis *ax = v->ax;
     if (g->k < 1 || g->n < 1 || g->b.pack != pack_along_k || !gg_is_float(g->b.type) || v->n < 1) return false;
     if (ax[0].out < 1 || ax[1].out < 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
@@ -227,15 +231,18 @@ static void shifted_task(const patches *v, const gemm *g, const shifted *s, int6
     for (int64_t j = 0; j < n; j++) conv_finish(&v->tail, j0 + j, out + j * ldo, ldo, 1, places);
 }
 
-/* Computes what gemm_run would; false: no memory. */
-static bool shifted_run(const gg_work *w, const patches *v, const gemm *g, const shifted *s) {
+/* Computes what gemm_run would. */
+static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part) {
+    const patches *const v = &plan->product.seen;
+    const gemm *const g = &plan->product.g;
+    const shifted *const s = part;
     const patch_axis *ax = v->ax;
     const int64_t taps = ax[0].taps * ax[1].taps, deep = s->depth * taps;
     const int64_t size = s->depth * ax[0].taps * s->remainders * s->plane + VW;
     const int64_t packed = s->packs ? deep * SHIFTED_LANES : 0;
     const int64_t room = g->b.type == GGML_TYPE_F32 ? 0 : gg_ceil_div(g->n, s->chunks) * deep;
     float *const x = gg_scratch((size_t)(size + packed + room + 3 * deep) * sizeof *x), *const tile = x + size;
-    if (!x) return false;
+    if (!x) return conv_memory(plan->dst);
     int32_t *const first = (int32_t *)(tile + packed + room);
     const shifted_offsets at = {first, first + deep, first + 2 * deep};
     for (int64_t k = 0; k < deep; k++) {
@@ -251,7 +258,9 @@ static bool shifted_run(const gg_work *w, const patches *v, const gemm *g, const
         shifted_task(v, g, s, image, strip, g->n * chunk / s->chunks, g->n * (chunk + 1) / s->chunks, &at, x, tile,
                      tile + packed);
     }
-    return true;
+    return GGML_STATUS_SUCCESS;
 }
+
+static const gg_algorithm conv_shifted = {.bytes = sizeof(shifted), .fits = shifted_fits, .run = shifted_run};
 
 #endif

@@ -1,9 +1,9 @@
 /* A tensor as convolutions read it: images, their channels, the positions of a channel, and windows of positions. */
 #ifndef GG_OPS_PATCHES_H
 #define GG_OPS_PATCHES_H
-#include "../gemm/gemm.h"
-#include "../runtime/geometry.h"
-#include "conv_tail.h"
+#include "../../gemm/gemm.h"
+#include "../../runtime/geometry.h"
+#include "tail.h"
 
 /* One dimension: tap t of output o reads element o*stride + base + t*dilation, which is 0 outside the input. The
  * dilation is negative where a gradient goes through the taps in reverse. */

@@ -1,5 +1,5 @@
-/* The parts of CONV_2D with a kernel of bytes (I8), to whose elements the parameter `offset` is added; conv_bytes.h
- * runs them.
+/* The parts of CONV_2D with a kernel of bytes (I8), to whose elements the parameter `offset` is added; bytes.h
+ * and bytes_winograd.h run them.
  * Data of whole numbers whose range is at most 255 are convolved exactly: their elements become codes of 8 bits,
  * element = code + offset, and
  *     sum((w + p) * element) = sum(w * code) + offset * sum(w) + p * sum(element)
@@ -7,15 +7,16 @@
  * holds the elements of two channels, and instead of panels there are rows of w + p, one for each output channel.
  * As in direct.h, a strip of rows is copied with its padding, and positions are counted through the padded rows. The
  * lanes of a vector are positions. */
-#ifndef GG_OPS_CODES_H
-#define GG_OPS_CODES_H
-#include "conv.h"
-#include "matmul_bytes.h"
+#ifndef GG_OPS_CONV_CODES_H
+#define GG_OPS_CONV_CODES_H
+#include "../matmul_bytes.h"
+#include "plan.h"
 
 enum {
     CODES_OF = BYTES_PAIRS ? 2 : 4, /* channels of a word */
     CODES_BITS = 32 / CODES_OF,
     CODES_STRIP = 1 << 15,          /* words of a copy, so that it stays in the L2 cache */
+    CODES_TILE = (NR + 1) * MR,     /* words of a tile of sums */
     CODES_PANELS = 8,               /* least panels of a strip if there are more strips than threads */
 };
 
@@ -54,12 +55,14 @@ typedef struct codes_plan {
     float *tile, *floats;           /* sums of a tile; CODES_OF rows of the data */
 } codes_plan;
 
-/* False: the copy would be too large. */
-static bool codes_plan_make(codes_plan *q, const ggml_tensor *dst, const patches *v, int nth) {
+/* False: the kernel has no bytes, or the copy would be too large. */
+static bool codes_plan_make(codes_plan *q, const conv_plan *p) {
+    const patches *const v = &p->product.seen;
     const patch_axis *ax = v->ax;
-    const gg_conv conv = gg_conv_of(dst);
-    *q = (codes_plan){.v = v, .kernel = gg_conv_w(&conv), .data = conv.w->data, .taps = patches_taps(v),
-                      .words = gg_ceil_div(v->c, CODES_OF), .w_offset = conv_2d_params(dst)->offset};
+    const int nth = p->threads;
+    if (p->v.w->type != GGML_TYPE_I8) return false;
+    *q = (codes_plan){.v = v, .kernel = gg_conv_w(&p->v), .data = p->v.w->data, .taps = patches_taps(v),
+                      .words = gg_ceil_div(v->c, CODES_OF), .w_offset = p->product.other.more};
     if (v->c < 1 || q->taps * v->c > BYTES_K || ax[2].out != 1 || ax[2].taps != 1) return false;
     for (int i = 0; i < 2; i++) q->axis[i] = codes_axis_of(&ax[i]);
     q->steps = q->words * q->taps, q->sums_codes = !BYTES_PAIRS && q->w_offset != 0;
@@ -76,7 +79,22 @@ static bool codes_plan_make(codes_plan *q, const ggml_tensor *dst, const patches
     return true;
 }
 
-/* What one thread finds in its part of the data. */
+/* What a thread finds in a part of the data: the range of the elements, and whether all are whole numbers. */
+typedef struct codes_seen { float low, high; int32_t whole; } codes_seen;
+/* Where the threads share what they find, sums of output channels, and `words` words of the packed kernel. */
+static size_t codes_work(const codes_plan *q, int nth, int64_t words) {
+    return (size_t)nth * sizeof(codes_seen) + (size_t)(q->columns + words) * sizeof(float);
+}
+/* Floats of CODES_OF rows of the data. */
+static inline int64_t codes_floats(const codes_plan *q) { return CODES_OF * q->v->ax[0].in + VW; }
+/* Sets the pointers of q to this memory; returns where each thread writes what it finds. */
+static codes_seen *codes_shared(codes_plan *q, const gg_work *w) {
+    codes_seen *const found = w->wdata;
+    found[w->ith] = (codes_seen){.whole = 0};           /* until the thread has looked */
+    q->totals = (int32_t *)(found + w->nth), q->panels = (float *)(q->totals + q->columns);
+    return found;
+}
+/* Looks at part ith of nth parts of the data. */
 static codes_seen codes_look(const codes_plan *q, const ggml_tensor *x, int ith, int nth) {
     const patches *v = q->v;
     vf low = vf_zero(), high = vf_zero();

@@ -3,8 +3,9 @@
  * in g where x has padding, so that the gradient by a tap is the dot product of two contiguous ranges. The lanes of a
  * vector are positions; a tile of sums, some taps of some channels, stays in registers for all positions of a few
  * images. */
-#ifndef GG_OPS_CORRELATE_H
-#define GG_OPS_CORRELATE_H
+#ifndef GG_OPS_CONV_CORRELATE_H
+#define GG_OPS_CONV_CORRELATE_H
+#include "cuts.h"
 #include "direct.h"
 
 enum {
@@ -24,8 +25,11 @@ typedef struct correlate {
     int64_t cuts, parts, part;      /* cuts of the units, parts of the channels of g; channels of a part */
 } correlate;
 
-/* g: the product of panels. The partial sums of the cuts do not depend on the number of threads. */
-static bool correlate_plan(const patches *v, const gemm *g, correlate *c) {
+/* The partial sums of the cuts do not depend on the number of threads. */
+static bool correlate_fits(const conv_plan *p, void *part) {
+    const patches *const v = &p->product.seen;
+    const gemm *const g = &p->product.g;
+    correlate *const c = part;
     if (v->n < 1 || g->n > CORRELATE_MOST || !direct_plan(v, g, &c->d)) return false;
     direct *const d = &c->d;
     const int64_t out = v->ax[1].out, around = d->height - d->rows;
@@ -110,9 +114,14 @@ static void correlate_block(const correlate *c, int64_t units, const float *x, c
         }
 }
 
-/* Computes what gemm_run would for g, whose second operand is `other`, into one result for each cut. False: no
- * memory. */
-static bool correlate_run(const gg_work *w, const patches *v, const gemm *g, const correlate *c, const patches *other) {
+static size_t correlate_work(const conv_plan *p, const void *part) {
+    return cuts_work(p, ((const correlate *)part)->cuts);
+}
+/* Computes one result for each cut; false: no memory. */
+static bool correlate_cuts(const gg_work *w, const conv_plan *plan, const correlate *c) {
+    const patches *const v = &plan->product.seen, *const other = &plan->product.other;
+    const gemm *const g = &plan->product.g;
+    char *const out = cuts_place(w, plan, c->cuts);
     const int64_t plane = c->d.height * c->d.width, taps = gg_ceil_div(g->m, CORRELATE_TAPS) * CORRELATE_TAPS;
     const int64_t x_all = gg_ceil_div(c->together * c->x_size + 2 * VW, VW) * VW, g_all = c->together * c->g_size;
     float *const x = gg_scratch((size_t)(x_all + g_all + taps) * sizeof *x);
@@ -130,11 +139,21 @@ static bool correlate_run(const gg_work *w, const patches *v, const gemm *g, con
                 direct_load(v, g, &c->d, (i + k) / c->d.strips, (i + k) % c->d.strips, x + k * c->x_size);
                 correlate_load(v, g, c, other, i + k, j0, j1, y + k * c->g_size);
             }
-            correlate_block(c, n, x, at, y, j1 - j0, g->m, g->c + (size_t)cut * g->c_2 + (size_t)j0 * g->c_n, g->c_n,
+            correlate_block(c, n, x, at, y, j1 - j0, g->m, out + (size_t)cut * g->c_2 + (size_t)j0 * g->c_n, g->c_n,
                             i > first);
         }
     }
     return true;
 }
+static int correlate_run(const gg_work *w, const conv_plan *p, const void *part) {
+    const correlate *const c = part;
+    const bool ok = correlate_cuts(w, p, c);
+    cuts_add(w, p, c->cuts);
+    return ok ? GGML_STATUS_SUCCESS : conv_memory(p->dst);
+}
+
+static const gg_algorithm conv_correlate = {
+    .bytes = sizeof(correlate), .fits = correlate_fits, .work = correlate_work, .run = correlate_run,
+};
 
 #endif
