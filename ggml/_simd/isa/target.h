@@ -62,6 +62,11 @@ void GG_JOIN(gg_install_, GG_UNIT, GG_ISA)(gg_kernels *k) {
     GG_IF_FAMILY(family, GG_ENTER(id, op_##NAME, work_##NAME, flags))
 #include "../tables/ops.h"
 #undef OP
+#define FUSED_ROWS(NAME, family) GG_IF_FAMILY(family, k->rows[GGML_OP_##NAME] = rows_##NAME;)
+#define FUSED_TAIL(NAME, takes)
+#include "../tables/fusions.h"
+#undef FUSED_TAIL
+#undef FUSED_ROWS
 #ifdef GG_FAMILY_matmul
     k->conv_bytes = codes_run;
 #endif

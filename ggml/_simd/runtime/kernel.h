@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 struct gg_team;   /* the threads of one compute call (compute.c) */
+struct gg_chain;  /* nodes that are computed together (chain.h) */
 
 typedef struct gg_kernels gg_kernels;
 
@@ -19,11 +20,22 @@ typedef struct gg_work {
     _Atomic int64_t *chunk;         /* of this node, 0 at the start: see gg_claim_chunk */
     bool packed;                    /* wdata already holds the second operand, packed by an earlier product */
     bool down;                      /* threads claim their last pieces first, which the last node left in the cache */
+    const struct gg_chain *chain;   /* that the step computes; NULL: a single node */
 } gg_work;
 
 /* Computes a node; returns a ggml_status. gg_fail says why it failed. */
 typedef int (*gg_op_fn)(const gg_work *w, ggml_tensor *dst);
 typedef size_t (*gg_work_fn)(const ggml_tensor *dst, int nth);
+
+/* Computes n contiguous elements of f32: p[0] is the result, the others are the operands. stream: the result begins at
+ * a whole vector and is stored past the caches. params: op_params of the node. */
+typedef void (*gg_tile_fn)(float *const *p, int64_t n, bool stream, const void *params);
+/* Computes the row of a node with indices i1 and i2: p[0] is the result, p[k + 1] the row of source k, or NULL. */
+typedef void (*gg_row_fn)(const ggml_tensor *node, float *const *p, int64_t i1, int64_t i2);
+/* What computes row r of a node's result from row r of its operands: `tile` any part of the row, `row` all of it. At
+ * most one of them is set. */
+typedef struct gg_row_kernel { gg_tile_fn tile; gg_row_fn row; } gg_row_kernel;
+typedef gg_row_kernel (*gg_row_kernel_fn)(const ggml_tensor *node);
 
 /* Conversions of n elements (n a multiple of the type's block) between a packed row of a type and f32. */
 typedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n);
@@ -66,6 +78,7 @@ typedef struct gg_ints {
 struct gg_kernels {
     gg_op_fn op[GG_OP_MAX];
     gg_work_fn work[GG_OP_MAX];     /* NULL: the operation needs no shared work memory */
+    gg_row_kernel_fn rows[GG_OP_MAX];   /* NULL: the operation is never part of a chain (tables/fusions.h) */
     gg_op_fn conv_bytes;            /* CONV_2D of bytes; GGML_STATUS_FAILED: the data are no whole numbers */
     gg_to_f32_fn to_f32[GG_TYPE_MAX];
     gg_from_f32_fn from_f32[GG_TYPE_MAX];

@@ -110,17 +110,23 @@ static inline gg_gate gg_gate_of(vf hi, const vf *lo) {
     g.d = vf_add(gg_times_pow2(vf_set1(1), vf_neg(g.n)), g.e);
     return g;
 }
-static __attribute__((noinline)) vf gg_gate_mul_far(vf x, vf hi, vf lo) {
-    const gg_gate g = gg_gate_of(hi, &lo);
-    return vf_ldexp(vf_div(vf_max(vf_set1(-200), x), g.d), vf_neg(g.n));  /* the limit at -inf is -0 */
-}
-static inline __attribute__((always_inline)) vf gg_gate_mul(vf x, vf hi, const vf *lo) {
-    if (__builtin_expect(!vm_all(vf_lt(vf_abs(hi), vf_set1(87))), 0))
-        return gg_gate_mul_far(x, hi, lo ? *lo : vf_zero());
+/* The same for |hi| < 87 */
+static inline __attribute__((always_inline)) vf gg_gate_mul_near(vf x, vf hi, const vf *lo) {
     static const float c[] = {1, -0.9999997f, 0.49999148f, -0.16667652f, 0.041898176f, -0.008289362f};
     vf n, t;                                             /* a rounded exp(-z) is accurate enough */
     const vf e = gg_poly(gg_exp_minus(hi, lo, &n, &t), 6, c);      /* of exp(-r), relative error 1.6 * 2^-24 */
     return vf_div(x, vf_add(vf_set1(1), gg_times_pow2_of(e, t)));
+}
+/* Each element is that of its own formula: it does not depend on others in the vector. */
+static __attribute__((noinline)) vf gg_gate_mul_far(vf x, vf hi, vf lo) {
+    const gg_gate g = gg_gate_of(hi, &lo);
+    const vf far = vf_ldexp(vf_div(vf_max(vf_set1(-200), x), g.d), vf_neg(g.n));   /* the limit at -inf is -0 */
+    return vf_select(vf_lt(vf_abs(hi), vf_set1(87)), gg_gate_mul_near(x, hi, &lo), far);
+}
+static inline __attribute__((always_inline)) vf gg_gate_mul(vf x, vf hi, const vf *lo) {
+    if (__builtin_expect(!vm_all(vf_lt(vf_abs(hi), vf_set1(87))), 0))
+        return gg_gate_mul_far(x, hi, lo ? *lo : vf_zero());
+    return gg_gate_mul_near(x, hi, lo);
 }
 /* d/dx of x sigmoid(z(x)), w = x z'(x): sigmoid(z) (1 + w sigmoid(-z)) */
 static inline vf gg_gate_slope(vf w, vf hi, const vf *lo) {
