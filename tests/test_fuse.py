@@ -405,7 +405,6 @@ def test_random_graphs_are_fused():
         pytest.skip("needs all random graphs")
     assert sum(n > 0 for n in SAVED.values()) > 40
 
-
 # ---- hazards ---------------------------------------------------------------------------------------------------------
 def test_a_step_in_between_reads_the_operand(ctx):
     """y = x + 1 in place, z = sum of x, y * y: the sum must not see x, nor y be computed after it."""
