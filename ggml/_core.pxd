@@ -125,6 +125,7 @@ cdef extern from "runtime/compute.h" nogil:
         cbool (*abort)(void *) noexcept nogil
         void *abort_data
         cbool (*poll)() noexcept nogil
+        cbool single
         gg_profile *profile
         int status, failed
         char message[256]
@@ -190,8 +191,9 @@ cdef extern from "runtime/api.h" nogil:
         int (*until_callback)(ggml_tensor **nodes, int n) noexcept nogil
         size_t (*work_size)(ggml_tensor **nodes, int n, int n_threads) noexcept nogil
         const char *(*algorithm_of)(ggml_tensor *node) noexcept nogil
+        int (*count_steps)(ggml_tensor **nodes, int n, int n_threads) noexcept nogil
         gg_prepared *(*prepared_find)(const ggml_cgraph *graph) noexcept nogil
-        void (*prepared_note)(const ggml_cgraph *graph) noexcept nogil
+        gg_prepared *(*prepared_note)(const ggml_cgraph *graph) noexcept nogil
         bint (*prepared_begin)(gg_prepared *p, gg_call *call, gg_pins *pins) noexcept nogil
         void (*prepared_end)(gg_prepared *p) noexcept nogil
         const gg_kernels *(*isa_active)() noexcept nogil

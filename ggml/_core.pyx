@@ -79,6 +79,8 @@ cdef extern from "runtime/dispatch.h" nogil:
     int gg_isa_current()
     bint gg_isa_select(int i)
     bint gg_cpu_has(const char *feature)
+cdef extern from "runtime/fuse.h" nogil:
+    void gg_fuse_enable(bint on)
 cdef extern from *:
     """
     #if defined __clang__
@@ -1381,4 +1383,9 @@ def op_table():
             })
     return table
 
+def fuse(on):
+    """Says whether later computes fuse nodes (bool). At import the environment variable GGML_FUSE says it."""
+    gg_fuse_enable(on)
+
 isa_select(os.environ.get("GGML_ISA") or None)
+fuse(os.environ.get("GGML_FUSE") != "0")

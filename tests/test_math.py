@@ -8,6 +8,7 @@ from cases import unary as e
 from cases.harness import ISAS, compute, elements, from_bf16, graph_of, isa
 
 import ggml
+import ggml.utils
 
 REFERENCES = {
     "exp": np.exp,
@@ -275,3 +276,25 @@ def test_gradients_of_norms_of_any_magnitude(n, eps, ctx):
         with np.errstate(invalid="ignore"):
             right = (np.abs(got - want) <= allowed) | ((np.abs(want) + allowed > 3.4e38) & ~np.isnan(got))
         assert right.all(), f"{chosen}: {got[~right][0]!r}, expected {want[~right][0]!r}"
+
+
+@pytest.mark.parametrize("isa_name", ISAS)
+def test_elements_do_not_depend_on_their_neighbours(isa_name, ctx):
+    """Functions and gates have one value for an element, whatever else lies in its vector."""
+    x = np.linspace(-9, 9, 1000, dtype=np.float32)
+    functions = {f"unary {i}": lambda t, i=i: ggml.ggml_unary(ctx, t, i) for i in range(ggml.GGML_UNARY_OP_COUNT)
+                 if i != ggml.GGML_UNARY_OP_XIELU}
+    functions["xielu"] = lambda t: ggml.ggml_xielu(ctx, t, 0.8, 0.7, 0.5, -1e-6)
+    gates = [getattr(ggml, f"ggml_{name}_split") for name in ("reglu", "geglu", "swiglu", "geglu_erf", "geglu_quick")]
+    functions |= {f"gate {i}": lambda t, gate=gate: gate(ctx, t, t) for i, gate in enumerate(gates)}
+    with isa(isa_name):
+        for name, build in functions.items():
+            found = []
+            for other in None, np.nan, np.inf, -np.inf, 1e30, -100:
+                values = x.copy()
+                if other is not None:
+                    values[1::2] = other
+                y = build(ggml.utils.from_numpy(values, ctx))
+                ggml.ggml_graph_compute_with_ctx(ctx, graph_of(ctx, y), 1)
+                found.append(ggml.utils.to_numpy(y)[::2].view(np.uint32).copy())
+            assert all(np.array_equal(found[0], f) for f in found), name

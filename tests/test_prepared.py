@@ -1,4 +1,4 @@
-"""Prepared graphs: from the third time on a graph is computed without checks. Whatever changes must be noticed."""
+"""Prepared graphs: from the third compute on a graph is not checked again. Whatever changes must be noticed."""
 
 import ctypes
 import threading
@@ -11,7 +11,7 @@ import ggml
 import ggml.utils
 
 F32 = ggml.GGML_TYPE_F32
-BEFORE = 4  # computations after which the graph is prepared and used
+BEFORE = 3  # computes: the second keeps a plan, the third uses it
 
 
 def vector(ctx, values):

@@ -645,6 +645,7 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
     """
     cdef gg_prepared *prepared = engine.prepared_find(g)
     call.poll = poll_signals
+    call.single = call.abort != NULL or recorders > 0
     if prepared != NULL and call.abort == NULL:          # a prepared graph has no callbacks
         return run_prepared(prepared, call)
     watch()
@@ -664,7 +665,9 @@ cdef int run_watched(ggml_cgraph *g, gg_call *call) except? -99:
     if prepared != NULL:
         return run_prepared(prepared, call)
     check_nodes(g.nodes, 0, n)
-    engine.prepared_note(g)
+    prepared = engine.prepared_note(g)
+    if prepared != NULL:
+        return run_prepared(prepared, call)
     nodes = <ggml_tensor **>allocate(<size_t>n, sizeof(void *))
     if n > 0:
         memcpy(nodes, g.nodes, <size_t>n * sizeof(void *))
@@ -704,6 +707,17 @@ cdef int run_prepared(gg_prepared *prepared, gg_call *call) except? -99:
     finally:
         pins_release(&pins)
         engine.prepared_end(prepared)
+
+def count_steps(cgraph, n_threads):
+    """How many steps the nodes of a graph are on so many threads: fused nodes are one (see tables/fusions.h)."""
+    enter(b"count_steps")
+    cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
+    cdef int n = threads(n_threads, "n_threads"), steps
+    check_nodes(g.nodes, 0, g.n_nodes)
+    steps = engine.count_steps(g.nodes, g.n_nodes, n)
+    if steps < 0:
+        fail(MemoryError, "no memory for the plan of the graph")
+    return steps
 
 def ggml_graph_compute(cgraph, cplan):
     """Computes a graph according to a plan.

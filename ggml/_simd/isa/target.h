@@ -68,6 +68,11 @@ void GG_JOIN(gg_install_, GG_UNIT, GG_ISA)(gg_kernels *k) {
 #define ALGORITHM(name, computes, family) GG_IF_FAMILY(family, k->algorithms[GG_ALGORITHM_##name] = &conv_##name;)
 #include "../tables/conv.h"
 #undef ALGORITHM
+#define FUSED_ROWS(NAME, family) GG_IF_FAMILY(family, k->rows[GGML_OP_##NAME] = rows_##NAME;)
+#define FUSED_TAIL(NAME, takes)
+#include "../tables/fusions.h"
+#undef FUSED_TAIL
+#undef FUSED_ROWS
 #ifdef GG_UNIT_quants
     install_quants(k);
 #endif

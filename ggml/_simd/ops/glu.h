@@ -16,19 +16,26 @@ GG_TILE_XZ(SWIGLU_OAI, glu, swiglu_oai(x, z, k->alpha, k->limit))
 GG_TILE_XZ(GEGLU_ERF, glu, vf_mul(v_gelu_erf(x), z))
 GG_TILE_XZ(GEGLU_QUICK, glu, vf_mul(v_gelu_quick(x), z))
 
-static int op_GLU(const gg_work *w, ggml_tensor *dst) {
-    static const gg_tile_fn fn[] = {
+static gg_tile_fn glu_tile(const ggml_tensor *t) {
+    static const gg_tile_fn tiles[] = {
 #define GLU(id, NAME) [id] = tile_##NAME,
 #include "../tables/glu.h"
 #undef GLU
     };
+    return tiles[glu_params(t)->function];
+}
+/* The halves of one tensor are no rows of the shape of the result. */
+static gg_row_kernel rows_GLU(const ggml_tensor *node) {
+    return (gg_row_kernel){.tile = node->src[1] ? glu_tile(node) : NULL};
+}
+static int op_GLU(const gg_work *w, ggml_tensor *dst) {
     ggml_tensor x = *dst->src[0], g = dst->src[1] ? *dst->src[1] : x;
     if (!dst->src[1]) {                                  /* the halves of each row */
         ggml_tensor *second = glu_params(dst)->swapped ? &x : &g;
         x.ne[0] = g.ne[0] = dst->ne[0];
         second->data = (char *)second->data + (size_t)dst->ne[0] * second->nb[0];
     }
-    return gg_map(w, dst, (ggml_tensor *[]){dst, &x, &g}, 3, 1, false, fn[glu_params(dst)->function], dst->op_params);
+    return gg_map(w, dst, (ggml_tensor *[]){dst, &x, &g}, 3, 1, false, glu_tile(dst), dst->op_params);
 }
 
 #endif

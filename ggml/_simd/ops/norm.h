@@ -124,6 +124,19 @@ GG_WORK_ROWS(RMS_NORM_BACK)
 static int op_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, norm_row); }
 static int op_RMS_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, rms_norm_row); }
 static int op_L2_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, l2_norm_row); }
+#define ROWS_OF_NORM(NAME, fn)                                                                       \
+    static void row_##NAME(const ggml_tensor *node, float *const *p, int64_t i1, int64_t i2) {       \
+        (void)i1, (void)i2;                                                                          \
+        fn(node, WHOLE_ROW(node->ne[0]), p[1], NULL, p[0]);                                          \
+    }                                                                                                \
+    static gg_row_kernel rows_##NAME(const ggml_tensor *node) {                                      \
+        (void)node;                                                                                  \
+        return (gg_row_kernel){.row = row_##NAME};                                                   \
+    }
+ROWS_OF_NORM(NORM, norm_row)
+ROWS_OF_NORM(RMS_NORM, rms_norm_row)
+ROWS_OF_NORM(L2_NORM, l2_norm_row)
+#undef ROWS_OF_NORM
 static int op_RMS_NORM_BACK(const gg_work *w, ggml_tensor *dst) {
     return map_rows(w, dst, dst->src[0], dst->src[1], rms_norm_back_row);
 }

@@ -187,10 +187,6 @@ static inline bool gg_flat(ggml_tensor *v, ggml_tensor *const *t, int n) {
     return true;
 }
 
-/* Computes n elements. p[i] are those of operand i as f32, the outputs first. stream: the output begins at a whole
- * vector and is stored past the caches. */
-typedef void (*gg_tile_fn)(float *const *p, int64_t n, bool stream, const void *arg);
-
 /* Load and store a vector of which k elements are left. */
 static inline vf ld(const float *p, int64_t k) { return k >= VW ? vf_load(p) : vf_loadn(p, (int)k); }
 static inline vf st(float *p, vf v, int64_t k) {

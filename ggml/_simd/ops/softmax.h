@@ -11,22 +11,37 @@ static void softmax_row(const row_part *p, const float *x, float *y, float m, co
     if (sink) sum += exp((double)(*sink - m));
     row_times(p, y, sum == 0 ? 0 : (float)(1 / sum), y);
 }
+/* The same of head i2 of a node: x times its scale plus a row of its mask. */
+static void softmax_head(const ggml_tensor *t, const row_part *p, const float *x, const float *mask, int64_t i2,
+                         float *y) {
+    const ggml_tensor *const sinks = t->src[2];
+    const gg_soft_max_params *const q = soft_max_params(t);
+    const float *sink = NULL;
+    float m;
+    if (sinks) sink = (const float *)((const char *)sinks->data + (size_t)i2 * sinks->nb[0]);
+    if (mask || q->scale != 1) m = logits_row(p, x, mask, q->scale, alibi_slope(q->max_bias, t->ne[2], i2), y), x = y;
+    else m = max_row(p, x);
+    softmax_row(p, x, y, m, sink);
+}
+static void row_SOFT_MAX(const ggml_tensor *node, float *const *p, int64_t i1, int64_t i2) {
+    (void)i1;
+    softmax_head(node, WHOLE_ROW(node->ne[0]), p[1], p[2], i2, p[0]);
+}
+static gg_row_kernel rows_SOFT_MAX(const ggml_tensor *node) {
+    return (gg_row_kernel){.row = node->src[2] ? NULL : row_SOFT_MAX};      /* sinks are no row of the result's shape */
+}
 GG_WORK_ROWS(SOFT_MAX)
 static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
-    const ggml_tensor *a = dst->src[0], *mask = dst->src[1], *sinks = dst->src[2];
-    const float scale = soft_max_params(dst)->scale, max_bias = soft_max_params(dst)->max_bias;
+    const ggml_tensor *a = dst->src[0], *mask = dst->src[1];
     float *tmp[3];
     const row_part part = rows_part(w, dst, w->wdata), *p = &part;
     if (!part_scratch(p, tmp, 3, (const ggml_tensor *[]){dst, a, mask})) return no_memory(dst);
     for EACH_ROW_PART(w, p, dst, r) {
         const row_index at = nth_row(dst, r);
-        const float *x = part_in(p, a, at, tmp[1]), *b = NULL, *sink = NULL;
-        float *y = row_out(dst, at, tmp[0]), m;
+        const float *x = part_in(p, a, at, tmp[1]), *b = NULL;
+        float *y = row_out(dst, at, tmp[0]);
         if (mask) b = part_in(p, mask, (row_index){at.i1, at.i2 % mask->ne[2], at.i3 % mask->ne[3]}, tmp[2]);
-        if (sinks) sink = (const float *)((const char *)sinks->data + (size_t)at.i2 * sinks->nb[0]);
-        if (b || scale != 1) m = logits_row(p, x, b, scale, alibi_slope(max_bias, a->ne[2], at.i2), y), x = y;
-        else m = max_row(p, x);
-        softmax_row(p, x, y, m, sink);
+        softmax_head(dst, p, x, b, at.i2, y);
         part_store(p, dst, at, y);
     }
     return GGML_STATUS_SUCCESS;

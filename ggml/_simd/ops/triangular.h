@@ -61,6 +61,23 @@ static int mask_rows(const gg_work *w, ggml_tensor *dst, float value) {
     }
     return GGML_STATUS_SUCCESS;
 }
+static void mask_row(const ggml_tensor *t, const float *x, float *y, int64_t i1, float value) {
+    const int64_t n = t->ne[0], kept = gg_max(0, gg_min(n, diag_mask_params(t)->n_past + i1 + 1));
+    if (x != y) memmove(y, x, (size_t)kept * sizeof *y);
+    for (int64_t i = kept; i < n; i++) y[i] = value;
+}
+#define ROWS_OF_MASK(NAME, value)                                                                    \
+    static void row_##NAME(const ggml_tensor *node, float *const *p, int64_t i1, int64_t i2) {       \
+        (void)i2;                                                                                    \
+        mask_row(node, p[1], p[0], i1, value);                                                       \
+    }                                                                                                \
+    static gg_row_kernel rows_##NAME(const ggml_tensor *node) {                                      \
+        (void)node;                                                                                  \
+        return (gg_row_kernel){.row = row_##NAME};                                                   \
+    }
+ROWS_OF_MASK(DIAG_MASK_INF, -GG_INF)
+ROWS_OF_MASK(DIAG_MASK_ZERO, 0)
+#undef ROWS_OF_MASK
 static int op_DIAG_MASK_INF(const gg_work *w, ggml_tensor *dst) { return mask_rows(w, dst, -GG_INF); }
 static int op_DIAG_MASK_ZERO(const gg_work *w, ggml_tensor *dst) { return mask_rows(w, dst, 0); }
 

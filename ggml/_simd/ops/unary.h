@@ -19,16 +19,21 @@ static inline vf gg_xielu_of(vf x, const gg_unary_params *k) {
 GG_TILE_X(half_GELU, none, v_gelu_half(x))
 GG_TILE_X(half_GELU_QUICK, none, v_gelu_quick_half(x))
 
-static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
+/* NULL: there is no such function. */
+static gg_tile_fn unary_tile(const ggml_tensor *t) {
     static const gg_tile_fn tiles[] = {
 #define UNARY(id, NAME, fn, derivative, back) [id] = tile_unary_##NAME,
 #include "../tables/unary.h"
 #undef UNARY
     };
+    const int32_t id = unary_params(t)->function;
+    return id >= 0 && id < (int32_t)(sizeof tiles / sizeof *tiles) ? tiles[id] : NULL;
+}
+static gg_row_kernel rows_UNARY(const ggml_tensor *node) { return (gg_row_kernel){.tile = unary_tile(node)}; }
+static int op_UNARY(const gg_work *w, ggml_tensor *dst) {
     const int32_t id = unary_params(dst)->function;
-    if (id < 0 || id >= (int32_t)(sizeof tiles / sizeof *tiles) || !tiles[id])
-        return gg_fail(dst, "%d is not a unary operation", (int)id);
-    gg_tile_fn fn = tiles[id];
+    gg_tile_fn fn = unary_tile(dst);
+    if (!fn) return gg_fail(dst, "%d is not a unary operation", (int)id);
     if (dst->type == GGML_TYPE_F16 && dst->src[0]->type == GGML_TYPE_F16) {      /* 11 bits of precision are enough */
         if (id == GGML_UNARY_OP_GELU) fn = tile_half_GELU;
         if (id == GGML_UNARY_OP_GELU_QUICK) fn = tile_half_GELU_QUICK;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "compute.h"
 #include "dispatch.h"
+#include "fuse.h"
 #include "memory.h"
 #include "threads.h"
 #include <stdarg.h>
@@ -285,7 +286,7 @@ static void run_alone(gg_call *c, const gg_plan *plan) {
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         ask(c, &poller, s->cost);
         if (status_of(c)) { set_once(&c->failed, -1, s->index); break; }
-        w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s), w.plan = s->plan;
+        w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s), w.plan = s->plan, w.chain = s->chain;
         const int st = run_step(s, &w, lane, lane ? lane->now : 0);
         if (st || status_of(c)) { failed(c, s->index, st); break; }
     }
@@ -315,7 +316,7 @@ static void run_thread(struct gg_team *team, int ith) {
             continue;
         }
         w.nth = s->threads, w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s), w.packed = s->packed;
-        w.down = s->down, w.plan = s->plan;
+        w.down = s->down, w.plan = s->plan, w.chain = s->chain;
         const int st = run_step(s, &w, lane, arrived);
         if (st || status_of(c)) {
             failed(c, s->index, st);
@@ -414,7 +415,8 @@ static int compute_by(gg_call *c, const gg_plan *plan) {
 }
 gg_plan_request gg_call_request(const gg_call *c) {
     return (gg_plan_request){.kernels = c->use_ref ? gg_isa_kernels(GG_ISA_REFERENCE) : gg_isa_active(),
-                             .n_threads = c->n_threads, .sync_all = c->abort != NULL};
+                             .n_threads = c->n_threads, .sync_all = c->abort != NULL,
+                             .fuse = gg_fuse_enabled() && !c->single};
 }
 int gg_compute(gg_call *c) {
     c->status = GGML_STATUS_SUCCESS, c->failed = -1, c->message[0] = 0, c->exception = NULL;

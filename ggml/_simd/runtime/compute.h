@@ -14,6 +14,7 @@ typedef struct gg_call {            /* one compute call; the caller fills the fi
     bool (*abort)(void *data);      /* called by the first thread before each node; true: stop */
     void *abort_data;
     bool (*poll)(void);             /* called at intervals by the first thread; true: stop (Ctrl-C); may be NULL */
+    bool single;                    /* nodes are not fused: each is observed */
     gg_profile *profile;            /* what the threads record; NULL: nothing */
     /* out */
     int status, failed;             /* ggml_status; index of the node that failed, or -1 */

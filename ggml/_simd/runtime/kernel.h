@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 struct gg_team;   /* the threads of one compute call (compute.c) */
+struct gg_chain;  /* nodes that are computed together (chain.h) */
 
 typedef struct gg_kernels gg_kernels;
 
@@ -26,6 +27,7 @@ typedef struct gg_work {
     _Atomic int64_t *chunk;         /* of this node, 0 at the start: see gg_claim_chunk */
     bool packed;                    /* wdata already holds the second operand, packed by an earlier product */
     bool down;                      /* threads claim their last pieces first, which the last node left in the cache */
+    const struct gg_chain *chain;   /* that the step computes; NULL: a single node */
 } gg_work;
 
 /* Computes a node; returns a ggml_status. gg_fail says why it failed. */
@@ -51,6 +53,16 @@ enum {
 #undef ALGORITHM
     GG_ALGORITHMS
 };
+
+/* Computes n contiguous elements of f32: p[0] is the result, the others are the operands. stream: the result begins at
+ * a whole vector and is stored past the caches. params: op_params of the node. */
+typedef void (*gg_tile_fn)(float *const *p, int64_t n, bool stream, const void *params);
+/* Computes the row of a node with indices i1 and i2: p[0] is the result, p[k + 1] the row of source k, or NULL. */
+typedef void (*gg_row_fn)(const ggml_tensor *node, float *const *p, int64_t i1, int64_t i2);
+/* What computes row r of a node's result from row r of its operands: `tile` any part of the row, `row` all of it. At
+ * most one of them is set. */
+typedef struct gg_row_kernel { gg_tile_fn tile; gg_row_fn row; } gg_row_kernel;
+typedef gg_row_kernel (*gg_row_kernel_fn)(const ggml_tensor *node);
 
 /* Conversions of n elements (n a multiple of the type's block) between a packed row of a type and f32. */
 typedef void (*gg_to_f32_fn)(const void *x, float *y, int64_t n);
@@ -100,6 +112,7 @@ struct gg_kernels {
     gg_work_fn work[GG_OP_MAX];     /* NULL: the operation needs no shared work memory, or has a function plan */
     gg_plan_fn plan[GG_OP_MAX];     /* NULL: nothing is decided in advance */
     const gg_algorithm *algorithms[GG_ALGORITHMS];
+    gg_row_kernel_fn rows[GG_OP_MAX];   /* NULL: the operation is never part of a chain (tables/fusions.h) */
     gg_to_f32_fn to_f32[GG_TYPE_MAX];
     gg_from_f32_fn from_f32[GG_TYPE_MAX];
     gg_quantize_fn quantize[GG_TYPE_MAX];   /* NULL: from_f32 does it, weights make no difference */

@@ -1,16 +1,17 @@
 /* Plans of compute calls: what nodes cost, which are shared between threads, where barriers are. */
 #include "plan.h"
+#include "chain.h"
 #include "custom_layout.h"
 #include "dispatch.h"
+#include "fuse.h"
 #include "op_info.h"
 #include "pages.h"
 #include "threads.h"
 #include "../quants/quantize.h"
 #include <stdlib.h>
 
-/* Costs are estimates in ns. A node runs on one thread if it costs less than SPLIT_COST for each thread and less than
- * SPLIT_MOST: a barrier of many threads takes longer. Threads are started if the nodes of a call cost CALL_COST. */
-enum { SPLIT_COST = 1000, SPLIT_MOST = 6000, CALL_COST = 6000, PENDING = 16, GG_PRODUCTS_PER_NS = 25 };
+/* Threads are started if the nodes of a call cost CALL_COST ns. */
+enum { CALL_COST = 6000, PENDING = 16, GG_PRODUCTS_PER_NS = 25 };
 
 /* Work memory has two slots, so that a product may pack its operand while threads still read that of the one before. */
 enum { SLOTS = 2 };
@@ -37,7 +38,7 @@ static bool runs(const ggml_tensor *t) {
 }
 static int node_threads(const ggml_tensor *t, double cost, int n) {
     if (n > 1 && has_flag(t, GG_FLAG_CALLBACK) && gg_custom_tasks(t, n) < n) return gg_custom_tasks(t, n);
-    return cost < SPLIT_MOST && cost < SPLIT_COST * (double)n ? 1 : n;
+    return gg_worth_sharing(cost, n) ? n : 1;
 }
 int gg_until_callback(ggml_tensor **nodes, int n) {
     for (int i = 0; i < n; i++)
@@ -96,19 +97,32 @@ typedef struct { spans reads, writes; unsigned slots; } pending;
 static bool writes_any(const ggml_tensor *t) {          /* memory other than its own */
     return has_flag(t, GG_FLAG_CALLBACK | GG_FLAG_STEP);
 }
-static bool clashes(const pending *p, const ggml_tensor *t) {
-    bool clash = writes_any(t) || touches(&p->reads, span_of(t)) || touches(&p->writes, span_of(t));
-    for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
-        if (t->src[j]) clash = touches(&p->writes, span_of(t->src[j]));
+static int n_nodes(const gg_step *s) { return s->chain ? s->chain->n : 1; }
+static const ggml_tensor *node_of(const gg_step *s, int i) { return s->chain ? s->chain->links[i].node : s->node; }
+static bool computes(const gg_step *s, const ggml_tensor *t) {
+    for (int i = 0; i < n_nodes(s); i++)
+        if (node_of(s, i) == t) return true;
+    return false;
+}
+static bool clashes(const pending *p, const gg_step *s) {
+    bool clash = false;
+    for (int i = 0; i < n_nodes(s) && !clash; i++) {
+        const ggml_tensor *const t = node_of(s, i);
+        clash = writes_any(t) || touches(&p->reads, span_of(t)) || touches(&p->writes, span_of(t));
+        for (int j = 0; j < GGML_MAX_SRC && !clash; j++)
+            if (t->src[j]) clash = touches(&p->writes, span_of(t->src[j]));
+    }
     return clash;
 }
 static void await(pending *p, const gg_step *s, bool works) {
-    const ggml_tensor *const t = s->node;
     if (works) p->slots |= 1u << s->slot;
-    remember(&p->writes, span_of(t));
-    if (writes_any(t)) p->writes.full = true;
-    for (int j = 0; j < GGML_MAX_SRC; j++)
-        if (t->src[j]) remember(&p->reads, span_of(t->src[j]));
+    for (int i = 0; i < n_nodes(s); i++) {
+        const ggml_tensor *const t = node_of(s, i);
+        remember(&p->writes, span_of(t));
+        if (writes_any(t)) p->writes.full = true;
+        for (int j = 0; j < GGML_MAX_SRC; j++)
+            if (t->src[j] && !computes(s, t->src[j])) remember(&p->reads, span_of(t->src[j]));
+    }
 }
 /* The products whose packed second operand the slots hold; NULL: none. */
 typedef struct { const gg_step *of[SLOTS]; } packs;
@@ -126,14 +140,19 @@ static bool choose_slot(gg_step *s, const pending *p, packs *held) {
     return p->slots >> s->slot & 1;
 }
 /* Packed operands are of no use once the tensor has changed. */
-static void note_write(packs *held, const ggml_tensor *t) {
-    const span x = span_of(t);
+static void note_writes(packs *held, const gg_step *s) {
     for (int i = 0; i < SLOTS; i++) {
-        if (!held->of[i]) continue;
-        const ggml_tensor *const b = held->of[i]->node->src[1];
+        const ggml_tensor *const b = held->of[i] ? held->of[i]->node->src[1] : NULL;
         const span y = b ? span_of(b) : (span){0, 0};
-        if (writes_any(t) || (x.lo < y.hi && y.lo < x.hi)) held->of[i] = NULL;
+        for (int k = 0; held->of[i] && k < n_nodes(s); k++) {
+            const span x = span_of(node_of(s, k));
+            if (writes_any(node_of(s, k)) || (x.lo < y.hi && y.lo < x.hi)) held->of[i] = NULL;
+        }
     }
+}
+/* Bytes of work memory that a step needs; chains never do. */
+static size_t step_work(const gg_kernels *k, const gg_step *s) {
+    return s->chain ? 0 : node_work(k, s->node, s->plan, s->threads);
 }
 /* Decides where the threads wait, and returns whether there is enough to share. A barrier precedes a node that reads or
  * writes what an unfinished node writes, or writes what one reads. Consecutive nodes on one thread need no barrier. */
@@ -146,10 +165,10 @@ static bool arrange(gg_plan *plan) {
     double shared = 0;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         const ggml_tensor *t = s->node;
-        const bool split = s->threads > 1, works = node_work(k, t, s->plan, s->threads);
+        const bool split = s->threads > 1, works = step_work(k, s);
         if (split) shared += s->cost;
-        const bool taken = works && choose_slot(s, &p, &held), clash = taken || clashes(&p, t);
-        note_write(&held, t);
+        const bool taken = works && choose_slot(s, &p, &held), clash = taken || clashes(&p, s);
+        note_writes(&held, s);
         if (t->op == GGML_OP_MUL_MAT) {                 /* products of one matrix alternate their direction */
             s->down = product && product->node->src[0]->data == t->src[0]->data && !product->down;
             product = s;
@@ -185,15 +204,16 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
     }
     plan->cost = cost;
     plan->available = available(plan, request);
+    if (request->fuse) gg_fuse(plan);
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
-        const gg_plan_fn choose = k->plan[s->node->op];
+        const gg_plan_fn choose = s->chain ? NULL : k->plan[s->node->op];
         s->threads = node_threads(s->node, s->cost, plan->available);
         if (choose && !(s->plan = choose(k, s->node, s->threads))) { gg_plan_free(plan); return false; }
     }
     if (plan->available > 1 && arrange(plan)) plan->threads = plan->available;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
         if (plan->threads == 1) s->threads = 1, s->slot = 0, s->packed = false;
-        const size_t work = node_work(k, s->node, s->plan, s->threads);
+        const size_t work = step_work(k, s);
         if (work) plan->slot_size = gg_max(plan->slot_size, slot_size(work)), slots = gg_max(slots, s->slot + 1);
     }
     if (plan->slot_size) plan->work_size = slots * plan->slot_size + 64;        /* for alignment */
@@ -202,10 +222,20 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
 bool gg_plan_serves(const gg_plan *plan, const gg_plan_request *request) {
     const gg_plan_request *const made = &plan->request;
     return made->kernels == request->kernels && made->n_threads == request->n_threads
-        && made->sync_all == request->sync_all && plan->available == available(plan, request);
+        && made->sync_all == request->sync_all && made->fuse == request->fuse
+        && plan->available == available(plan, request);
 }
 void gg_plan_free(gg_plan *plan) {
-    for (int i = 0; i < plan->n_steps; i++) free(plan->steps[i].plan);
+    for (int i = 0; i < plan->n_steps; i++) free(plan->steps[i].plan), gg_fused_free(&plan->steps[i]);
     free(plan->steps);
     plan->steps = NULL, plan->n_steps = 0;
+}
+int gg_count_steps(ggml_tensor *const *nodes, int n, int n_threads) {
+    const gg_plan_request request = {.kernels = gg_isa_active(), .n_threads = n_threads,
+                                     .fuse = gg_fuse_enabled()};
+    gg_plan plan;
+    if (!gg_plan_make(&plan, nodes, n, &request)) return -1;
+    const int steps = plan.n_steps;
+    gg_plan_free(&plan);
+    return steps;
 }

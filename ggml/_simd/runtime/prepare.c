@@ -134,19 +134,21 @@ static bool prepare(gg_prepared *p, const ggml_cgraph *g) {
     n_bytes += p->bytes;
     return make_room(0, p);
 }
-void gg_prepared_note(const ggml_cgraph *g) {
+gg_prepared *gg_prepared_note(const ggml_cgraph *g) {
     for (int i = 0; i < g->n_nodes; i++)                /* a callback may change the nodes after its own */
-        if (gg_op(g->nodes[i]->op)->flags & GG_FLAG_CALLBACK) return;
+        if (gg_op(g->nodes[i]->op)->flags & GG_FLAG_CALLBACK) return NULL;
     gg_prepared *p = lookup(g);
     if (!p) {
-        if (!make_room(0, NULL) || !(p = gg_calloc(1, sizeof *p))) return;
+        if (!make_room(0, NULL) || !(p = gg_calloc(1, sizeof *p))) return NULL;
         *p = (gg_prepared){.graph = g, .next = *bucket(g), .wait = 1, .used = ++uses};
         *bucket(g) = p;
         n_graphs++;
         gg_on_release = prepared_forget;
-    } else if (!p->busy && !p->snapshots && ++p->seen > p->wait) {
-        if (!prepare(p, g)) discard(p), p->seen = 0;
+    } else if (!p->busy && !p->snapshots && ++p->seen >= p->wait) {
+        if (prepare(p, g)) return p;
+        discard(p), p->seen = 0;
     }
+    return NULL;
 }
 
 /* ---- using ------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
-/* Prepared graphs. Callers compute the same graph thousands of times. The first three times it is checked and planned;
- * the third time the plan is kept, and from the fourth on the graph is not checked and planned again:
- * a comparison with a snapshot of its tensors shows that nothing was written to them since.
+/* Prepared graphs. Callers compute the same graph thousands of times. Each compute has a plan, with fusions. That of
+ * the first compute is dropped after it: many graphs are computed once. The second compute keeps its plan, with a
+ * snapshot of the tensors. From the third on the graph is not checked and planned again, if a comparison with the
+ * snapshot shows that nothing was written to the tensors since. After a change, twice as many computes pass before a
+ * plan is kept again, 64 at most.
  * All functions are called under the GIL. */
 #ifndef GG_PREPARE_H
 #define GG_PREPARE_H
@@ -23,16 +25,16 @@ typedef struct gg_prepared {
     int older;                          /* index of the plan to replace next */
     size_t bytes;
     uint64_t used;                      /* when it was last used, as a count of uses */
-    int seen, wait;                     /* computations since the last change; how many to wait for */
+    int seen, wait;                     /* computes since the last change; how many pass before a plan is kept */
     bool busy, forgotten;               /* it is being computed; to be freed after that */
     struct gg_prepared *next;
 } gg_prepared;
 
 /* The prepared form of a graph, if its tensors, and the memory they lie in, are as when it was checked. Else NULL. */
 gg_prepared *gg_prepared_find(const ggml_cgraph *graph);
-/* Tells that all nodes of a graph were just found valid. Prepares it when it has been computed often enough
- * since its last change. */
-void gg_prepared_note(const ggml_cgraph *graph);
+/* Tells that all nodes of a graph were just found valid. Returns its prepared form if it has been computed often enough
+ * since its last change, else NULL. */
+gg_prepared *gg_prepared_note(const ggml_cgraph *graph);
 /* Fills in nodes and plan of a call, and holds the memory that the nodes use; false: no memory. */
 bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins);
 void gg_prepared_end(gg_prepared *p);

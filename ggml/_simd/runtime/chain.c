@@ -1,0 +1,97 @@
+/* How chains are computed. */
+#include "chain.h"
+#include "pages.h"
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+/* All operands of the nodes are contiguous and of one shape, or single elements: the chain is one row. */
+static bool is_flat(int n, const ggml_tensor *const *nodes) {
+    for (int i = 0; i < n; i++) {
+        if (!gg_contiguous(nodes[i])) return false;
+        for (int k = 0; k < GG_CHAIN_SOURCES; k++) {
+            const ggml_tensor *const s = nodes[i]->src[k];
+            if (s && gg_nelements(s) != 1 && !(gg_same_shape(s, nodes[i]) && gg_contiguous(s))) return false;
+        }
+    }
+    return true;
+}
+gg_chain *gg_chain_new(int n, const ggml_tensor *const *nodes, const gg_row_kernel *kernels) {
+    gg_chain *const c = gg_malloc(sizeof *c + (size_t)n * sizeof *c->links);
+    if (!c) return NULL;
+    int8_t filled = 0;
+    bool whole = false;
+    for (int i = 0; i < n; i++) whole |= kernels[i].row != NULL;
+    const bool flat = !whole && is_flat(n, nodes);
+    *c = (gg_chain){.n = n, .whole = whole};
+    memcpy(c->ne, nodes[0]->ne, sizeof c->ne);
+    if (flat) c->ne[0] = gg_nelements(nodes[0]), c->ne[1] = c->ne[2] = c->ne[3] = 1;
+    for (int i = 0; i < n; i++) {
+        gg_link *const l = &c->links[i];
+        *l = (gg_link){.kernel = kernels[i], .node = nodes[i]};
+        for (int k = 0; k <= GG_CHAIN_SOURCES; k++) {
+            const ggml_tensor *const t = k ? nodes[i]->src[k - 1] : nodes[i];
+            l->filled[k] = -1;
+            if (!t) continue;
+            l->data[k] = t->data;
+            if ((flat ? gg_nelements(t) : t->ne[0]) != c->ne[0]) l->filled[k] = filled++;
+            for (int d = 0; d < 3; d++) l->nb[k][d] = flat || t->ne[d + 1] == 1 ? 0 : t->nb[d + 1];
+        }
+    }
+    return c;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+typedef float buffer[GG_CHAIN_TILE];
+typedef struct place { int64_t i0, i[3]; } place;       /* of a tile */
+
+static char *row_at(const gg_link *l, int k, const place *at) {
+    return l->data[k] + (size_t)at->i[0] * l->nb[k][0] + (size_t)at->i[1] * l->nb[k][1]
+         + (size_t)at->i[2] * l->nb[k][2];
+}
+static void fill(float *y, float x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = x;
+}
+static bool varies(const gg_link *l, int k) { return l->nb[k][0] || l->nb[k][1] || l->nb[k][2]; }
+/* Fills the buffers of operands that have one element, which is the same for all rows. */
+static void fill_constants(const gg_chain *c, int64_t n, buffer *filled) {
+    for (const gg_link *l = c->links, *end = l + c->n; l < end; l++)
+        for (int k = 1; k <= GG_CHAIN_SOURCES; k++)
+            if (l->filled[k] >= 0 && !varies(l, k)) fill(filled[l->filled[k]], *(const float *)l->data[k], n);
+}
+/* Computes n elements of each node. */
+static void run_tile(const gg_chain *c, const place *at, int64_t n, buffer *filled) {
+    for (const gg_link *l = c->links, *end = l + c->n; l < end; l++) {
+        float *p[1 + GG_CHAIN_SOURCES];
+        for (int k = 0; k <= GG_CHAIN_SOURCES; k++) {
+            float *const row = l->data[k] ? (float *)row_at(l, k, at) : NULL;
+            if (l->filled[k] >= 0) {
+                p[k] = filled[l->filled[k]];
+                if (varies(l, k)) fill(p[k], *row, n);
+            } else {
+                p[k] = row ? row + at->i0 : NULL;
+            }
+        }
+        if (l->kernel.row) l->kernel.row(l->node, p, at->i[0], at->i[1]);
+        else l->kernel.tile(p, n, false, l->node->op_params);
+    }
+}
+int gg_chain_run(const gg_work *w, ggml_tensor *last) {
+    (void)last;
+    const gg_chain *const c = w->chain;
+    _Alignas(64) buffer filled[GG_CHAIN_FILLED];
+    const int64_t ne0 = c->ne[0], tile = c->whole ? ne0 : gg_min(ne0, GG_CHAIN_TILE), tiles = gg_ceil_div(ne0, tile);
+    const int64_t rows = c->ne[1] * c->ne[2] * c->ne[3], grain = gg_max(1, 4 * GG_CHAIN_TILE / tile);
+    fill_constants(c, tile, filled);
+    for (int64_t u, end; gg_claim_chunk(w, tiles * rows, grain, &u, &end);) {
+        const int64_t row = u / tiles, plane = row / c->ne[1];
+        place at = {u % tiles * tile, {row % c->ne[1], plane % c->ne[2], plane / c->ne[2]}};
+        for (; u < end; u++) {
+            run_tile(c, &at, gg_min(tile, ne0 - at.i0), filled);
+            if ((at.i0 += tile) < ne0) continue;
+            at.i0 = 0;
+            if (++at.i[0] < c->ne[1]) continue;
+            at.i[0] = 0;
+            if (++at.i[1] == c->ne[2]) at.i[1] = 0, at.i[2]++;
+        }
+    }
+    return GGML_STATUS_SUCCESS;
+}
