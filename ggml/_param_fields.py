@@ -301,6 +301,7 @@ OPERATIONS = {
     133: "rope",  # ROPE_FACTORS_BACK
     134: "attention",  # FLASH_ATTN_EXT_BACK
     137: "recurrent_back",  # RECURRENT_BACK
+    139: "norm",  # NORM_BACK
     140: "conv_back",  # CONV_BACK_DATA
     141: "conv_back",  # CONV_BACK_KERNEL
     142: "im2col_3d",  # IM2COL_3D_BACK

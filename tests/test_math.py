@@ -250,32 +250,50 @@ def divided(x, y):
     return np.divide(x, y, out=np.zeros_like(x), where=y > 0)
 
 
+def gradient_of_rms_norm(x, dy, eps):
+    root = np.sqrt(np.mean(x**2, -1, keepdims=True) + eps)
+    unit = divided(x, root)
+    return divided(dy - unit * np.mean(dy * unit, -1, keepdims=True), root), root
+
+
+def gradient_of_norm(x, dy, eps):
+    near = x - x.mean(-1, keepdims=True)
+    near[(x == x[:, :1]).all(-1)] = 0
+    dy = dy - dy.mean(-1, keepdims=True)
+    return gradient_of_rms_norm(near, dy, eps)
+
+
 @pytest.mark.core
 @pytest.mark.parametrize("n", [1, 7, 64, 1500])
 @pytest.mark.parametrize("eps", [0, 1e-12, 1e-5, 1])
-def test_gradients_of_norms_of_any_magnitude(n, eps, ctx):
-    """rms_norm_back for gradients and arguments of all magnitudes, against float64."""
+@pytest.mark.parametrize("norm, reference", [(ggml.ggml_rms_norm, gradient_of_rms_norm),
+                                             (ggml.ggml_norm, gradient_of_norm)])  # fmt: skip
+def test_gradients_of_norms_of_any_magnitude(norm, reference, n, eps, ctx):
+    """Incoming gradients and arguments of all magnitudes, against float64."""
     x = np.stack(list(rows_of(n))).astype(np.float32)
     dy = (np.random.default_rng(n + 1).standard_normal(x.shape)).astype(np.float32)
     sizes = (1e-42, 1e-30, 1e-12, 1, 1e12, 1e30, 5e37)
-    a = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, n, len(x) * len(sizes))
-    b = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, n, len(x) * len(sizes))
-    elements(a)[0, 0], elements(b)[0, 0] = np.concatenate([dy * np.float32(s) for s in sizes]), np.tile(x, (7, 1))
-    out = ggml.ggml_rms_norm_back(ctx, a, b, eps)
-    dy, x = elements(a)[0, 0].astype(np.float64), elements(b)[0, 0].astype(np.float64)
-    eps = float(np.float32(eps))
-    root = np.sqrt(np.mean(x**2, -1, keepdims=True) + eps)
-    unit = divided(x, root)
-    want = divided(dy - unit * np.mean(dy * unit, -1, keepdims=True), root)
-    graph = graph_of(ctx, out)
-    allowed = 4e-6 * divided(np.abs(dy).max(-1, keepdims=True), root) + 2.0**-149
+    a, b = (ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, n, len(x) * len(sizes)) for _ in range(2))
+    elements(a)[0, 0], elements(b)[0, 0] = np.tile(x, (7, 1)), np.concatenate([dy * np.float32(s) for s in sizes])
+    ggml.ggml_set_param(a)
+    loss = ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, norm(ctx, a, eps), b))
+    ggml.ggml_set_loss(loss)
+    graph = graph_of(ctx, loss, grads=True)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    x, dy = elements(a)[0, 0].astype(np.float64), elements(b)[0, 0].astype(np.float64)
+    want, root = reference(x, dy, float(np.float32(eps)))
+    # an error of the values relative to the largest; almost equal values lose digits in their differences
+    close_by = np.abs(x).max(-1, keepdims=True) * 1e-7 / np.where(root > 0, root, 1) if norm is ggml.ggml_norm else 0
+    allowed = (4e-6 + 4 * close_by) * divided(np.abs(dy).max(-1, keepdims=True), root) + 2.0**-148
     for chosen in ISAS:
         with isa(chosen):
+            ggml.ggml_graph_reset(graph)
             compute(ctx, graph, 2)
-        got = elements(out)[0, 0].astype(np.float64)
+        got = elements(ggml.ggml_graph_get_grad(graph, a))[0, 0].astype(np.float64)
         with np.errstate(invalid="ignore"):
             right = (np.abs(got - want) <= allowed) | ((np.abs(want) + allowed > 3.4e38) & ~np.isnan(got))
-        assert right.all(), f"{chosen}: {got[~right][0]!r}, expected {want[~right][0]!r}"
+        at = np.nonzero(~right.all(-1))[0]
+        assert not at.size, f"{chosen}: row {at[0]}: {got[at[0]][:3]}, expected {want[at[0]][:3]}"
 
 
 @pytest.mark.parametrize("isa_name", ISAS)

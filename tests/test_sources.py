@@ -196,3 +196,19 @@ def test_parameters_of_operations_are_read_by_name():
     files = [p for kind in ("h", "c", "py", "pyx", "pxd") for p in (ROOT / "ggml").rglob(f"*.{kind}")]
     assert len(files) > 300
     assert [p for p in files if numeric.search(p.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    "number, other", [(None, None), ("0.166665435f", "0.1666675f"), ("0.00833332911f", "0.0083335f")]
+)
+def test_polynomials_are_minimax_fits(number, other, tmp_path):
+    """The polynomials of vec/math.h have the least errors, but for rounding; the script finds another coefficient."""
+    header = (ROOT / "ggml" / "_simd" / "vec" / "math.h").read_text(encoding="utf-8")
+    if number:
+        assert header.count(number) == 1
+        header = header.replace(number, other)
+    (tmp_path / "math.h").write_text(header, encoding="utf-8")
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "fit_math.py", tmp_path / "math.h"], capture_output=True,
+                          text=True, timeout=120)  # fmt: skip
+    assert done.stdout.count("largest relative error") == 8 and not done.stderr
+    assert done.returncode == bool(number)

@@ -8,7 +8,7 @@ from .._core cimport (
     node_append, node_in_place, node_like, wrap_tensor,
 )
 from .._enums cimport (
-    GGML_OP_GROUP_NORM, GGML_OP_L2_NORM, GGML_OP_NORM, GGML_OP_RMS_NORM, GGML_OP_RMS_NORM_BACK,
+    GGML_OP_GROUP_NORM, GGML_OP_L2_NORM, GGML_OP_NORM, GGML_OP_NORM_BACK, GGML_OP_RMS_NORM, GGML_OP_RMS_NORM_BACK,
 )
 from .._graph.grad cimport Backward, gradients
 from .._params cimport gg_norm_params, group_norm_params, norm_params
@@ -62,25 +62,38 @@ def ggml_norm_inplace(ctx, a, eps):
     """
     return norm_of(ctx, b"ggml_norm_inplace", GGML_OP_NORM, a, eps, True)
 
-cdef ggml_tensor *norm_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *x, float eps) except NULL:
-    """The gradient with respect to x of its normalised rows: rms_norm(c) with c = x - mean(x).
-
-    With dc, the gradient with respect to c, dx = dc - mean(dc).
-    """
-    cdef ggml_tensor *centred = sub(ctx, x, mean_rows(ctx, x))
-    cdef ggml_tensor *d_centred = rms_norm_back(ctx, g, centred, eps)
-    return sub(ctx, d_centred, mean_rows(ctx, d_centred))
-
 cdef int grad_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """t = c / sqrt(mean(c^2) + eps) with c = x - mean(x), by rows: see norm_back."""
+    """t = c / sqrt(mean(c^2) + eps) with c = x - mean(x), by rows: dx is NORM_BACK of g and x."""
     b.require_not_overwritten(t, t.src[0])
-    return b.add(t.src[0], norm_back(b.ctx, g, t.src[0], norm_params(t).eps))
+    return b.add(t.src[0], norm_back(b.ctx, GGML_OP_NORM_BACK, g, t.src[0], norm_params(t).eps))
+
+cdef ggml_tensor *centred(ggml_context *ctx, ggml_tensor *x) except NULL:
+    """The rows of x minus their means."""
+    return sub(ctx, x, mean_rows(ctx, x))
+
+cdef int grad_norm_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = centred(rms_norm_back(dy, c)) with c = centred(x), by rows.
+
+    t is linear in dy and symmetric in dy and g, so d(dy) = NORM_BACK of g and x. dx is the centred gradient of
+    rms_norm_back with respect to c, for the centred g.
+    """
+    cdef ggml_context *ctx = b.ctx
+    cdef ggml_tensor *dy = t.src[0]
+    cdef ggml_tensor *x = t.src[1]
+    cdef float eps = norm_params(t).eps
+    b.require_not_overwritten(t, x)
+    if b.needs(dy):
+        b.add(dy, norm_back(ctx, GGML_OP_NORM_BACK, g, x, eps))
+    if b.needs(x):
+        b.require_not_overwritten(t, dy)
+        b.add(x, centred(ctx, rms_norm_back_slope(ctx, centred(ctx, g), dy, centred(ctx, x), eps)))
+    return 0
 
 # ---- RMS_NORM --------------------------------------------------------------------------------------------------------
-cdef ggml_tensor *rms_norm_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor *x, float eps) except NULL:
-    """The gradient with respect to x of rms_norm(x)."""
+cdef ggml_tensor *norm_back(ggml_context *ctx, int op, ggml_tensor *g, ggml_tensor *x, float eps) except NULL:
+    """The gradient with respect to x of norm(x) or rms_norm(x), where op is NORM_BACK or RMS_NORM_BACK."""
     cdef ggml_tensor node
-    node_like(&node, GGML_OP_RMS_NORM_BACK, g.type, g)
+    node_like(&node, op, g.type, g)
     norm_params(&node).eps = eps
     node.src[0], node.src[1] = g, x
     return node_append(ctx, &node)
@@ -145,40 +158,40 @@ def ggml_rms_norm_back(ctx, a, b, eps):
     cdef float epsilon = arg_float(eps, b"eps")
     if not epsilon >= 0:
         fail(ValueError, f"eps is {epsilon}: need 0 or more")
-    return wrap_tensor(rms_norm_back(c, g, x, epsilon))
+    return wrap_tensor(norm_back(c, GGML_OP_RMS_NORM_BACK, g, x, epsilon))
 
 cdef int grad_rms_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = x / sqrt(m) by rows, m = mean(x^2) + eps: dx = (g - x mean(g x) / m) / sqrt(m)."""
     b.require_not_overwritten(t, t.src[0])
-    return b.add(t.src[0], rms_norm_back(b.ctx, g, t.src[0], norm_params(t).eps))
+    return b.add(t.src[0], norm_back(b.ctx, GGML_OP_RMS_NORM_BACK, g, t.src[0], norm_params(t).eps))
+
+cdef ggml_tensor *rms_norm_back_slope(ggml_context *c, ggml_tensor *g, ggml_tensor *dy, ggml_tensor *x,
+                                      float eps) except NULL:
+    """The gradient with respect to x of rms_norm_back(dy, x) = (dy - x mean(dy x) / m) / sqrt(m), by rows.
+
+    m = mean(x^2) + eps. With y = x / sqrt(m), dx = (y (3 mean(g y) mean(dy y) - mean(g dy)) - g mean(dy y)
+    - dy mean(g y)) / m.
+    """
+    cdef gg_norm_params q
+    q.eps = eps
+    cdef ggml_tensor *m = scale(c, mean_rows(c, mul(c, x, x)), 1, eps, False)
+    cdef ggml_tensor *y = node_with_params(c, GGML_OP_RMS_NORM, x, &q, sizeof(q), False)
+    cdef ggml_tensor *mean_gy = mean_rows(c, mul(c, g, y))
+    cdef ggml_tensor *mean_dyy = mean_rows(c, mul(c, dy, y))
+    cdef ggml_tensor *factor = sub(c, scale(c, mul(c, mean_gy, mean_dyy), 3, 0, False), mean_rows(c, mul(c, g, dy)))
+    return div(c, sub(c, mul(c, y, factor), add(c, mul(c, g, mean_dyy), mul(c, dy, mean_gy))), m)
 
 cdef int grad_rms_norm_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """t = (dy - x mean(dy x) / m) / sqrt(m) by rows, m = mean(x^2) + eps.
-
-    t is linear in dy and symmetric in dy and g: d(dy) = (g - x mean(g x) / m) / sqrt(m).
-    With y = x / sqrt(m), dx = (y (3 mean(g y) mean(dy y) - mean(g dy)) - g mean(dy y) - dy mean(g y)) / m.
-    """
-    cdef ggml_context *c = b.ctx
+    """t = rms_norm_back(dy, x) is linear in dy and symmetric in dy and g: d(dy) = rms_norm_back(g, x)."""
     cdef ggml_tensor *dy = t.src[0]
     cdef ggml_tensor *x = t.src[1]
-    cdef ggml_tensor *m
-    cdef ggml_tensor *y
-    cdef ggml_tensor *mean_gy
-    cdef ggml_tensor *mean_dyy
-    cdef ggml_tensor *factor      # of y
-    cdef ggml_tensor *numerator
-    cdef gg_norm_params q = norm_params(t)[0]
+    cdef float eps = norm_params(t).eps
     b.require_not_overwritten(t, x)
     if b.needs(dy):
-        b.add(dy, rms_norm_back(c, g, x, norm_params(t).eps))
+        b.add(dy, norm_back(b.ctx, GGML_OP_RMS_NORM_BACK, g, x, eps))
     if b.needs(x):
         b.require_not_overwritten(t, dy)
-        m = scale(c, mean_rows(c, mul(c, x, x)), 1, norm_params(t).eps, False)
-        y = node_with_params(c, GGML_OP_RMS_NORM, x, &q, sizeof(q), False)
-        mean_gy, mean_dyy = mean_rows(c, mul(c, g, y)), mean_rows(c, mul(c, dy, y))
-        factor = sub(c, scale(c, mul(c, mean_gy, mean_dyy), 3, 0, False), mean_rows(c, mul(c, g, dy)))
-        numerator = sub(c, mul(c, y, factor), add(c, mul(c, g, mean_dyy), mul(c, dy, mean_gy)))
-        b.add(x, div(c, numerator, m))
+        b.add(x, rms_norm_back_slope(b.ctx, g, dy, x, eps))
     return 0
 
 # ---- GROUP_NORM ------------------------------------------------------------------------------------------------------
@@ -240,7 +253,7 @@ cdef ggml_tensor *group_norm_back(ggml_context *ctx, ggml_tensor *g, ggml_tensor
     cdef int64_t row = x.ne[0] * x.ne[1] * group_size, rows = n // group_size * x.ne[3]
     cdef ggml_tensor *x_rows = reshape(ctx, contiguous(ctx, view_slice(ctx, x, 2, start, n)), row, rows, 1, 1)
     cdef ggml_tensor *g_rows = reshape(ctx, contiguous(ctx, view_slice(ctx, g, 2, start, n)), row, rows, 1, 1)
-    return reshape(ctx, norm_back(ctx, g_rows, x_rows, eps), x.ne[0], x.ne[1], n, x.ne[3])
+    return reshape(ctx, norm_back(ctx, GGML_OP_NORM_BACK, g_rows, x_rows, eps), x.ne[0], x.ne[1], n, x.ne[3])
 
 cdef int grad_group_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """The gradient of NORM with each group of channels as a row; the last group may have fewer channels."""
@@ -318,12 +331,13 @@ cdef int grad_l2_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     if eps > 0:
         is_longer = step(c, scale(c, sum_rows(c, sqr(c, divided(c, x, eps))), 1, -1, False))
         longer = mul(c, x, is_longer)
-    dx = scale(c, rms_norm_back(c, g, longer, 0), <float>(1 / sqrt(<double>x.ne[0])), 0, False)
+    dx = scale(c, norm_back(c, GGML_OP_RMS_NORM_BACK, g, longer, 0), <float>(1 / sqrt(<double>x.ne[0])), 0, False)
     if eps > 0:
         dx = add(c, dx, divided(c, mul(c, g, scale(c, is_longer, -1, 1, False)), eps))
     return b.add(x, dx)
 
 gradients[GGML_OP_NORM] = grad_norm
+gradients[GGML_OP_NORM_BACK] = grad_norm_back
 gradients[GGML_OP_RMS_NORM] = grad_rms_norm
 gradients[GGML_OP_RMS_NORM_BACK] = grad_rms_norm_back
 gradients[GGML_OP_GROUP_NORM] = grad_group_norm

@@ -1,5 +1,5 @@
-/* Normalisation of rows: NORM, GROUP_NORM, RMS_NORM (with its gradient), L2_NORM. If the squares of a row leave the
- * range of f32, the row is scaled by a power of two, so that no value is too large or too small. */
+/* Normalisation of rows: NORM, GROUP_NORM, RMS_NORM, L2_NORM, and the gradients of NORM and RMS_NORM. If the squares of
+ * a row leave the range of f32, the row is scaled by a power of two, so that no value is too large or too small. */
 #ifndef GG_OPS_NORM_H
 #define GG_OPS_NORM_H
 #include "rowwise.h"
@@ -61,23 +61,31 @@ static double deviations(const row_part *p, const float *x, float s, float mean,
     *squares = row_total(p, 1);
     return row_total(p, 0);
 }
-/* (x - mean) / sqrt(var + eps). The mean is rounded to f32; the mean c of the remaining deviations corrects that. */
-static void normalise(const row_part *p, const float *x, float *y, float eps) {
+/* The elements of a row as d = x s - mean - rest, which have the mean 0. The mean of x s is rounded to f32; rest
+ * corrects that. mean_square: mean(d^2) + eps s^2 */
+typedef struct { float s, mean, rest; double mean_square; } centred;
+
+static centred centre(const row_part *p, const float *x, float eps) {
     const double n = (double)p->n;
-    float s = 1, mean;
-    double q, c;
+    centred c = {.s = 1};
+    double q, rest;
     for (bool again = false;; again = true) {
-        mean = (float)(sum_scaled(p, x, s) / n);
-        c = deviations(p, x, s, mean, &q) / n;
-        if (again || square_range(p->n, q) || (s = unit_scale(p, x)) == 1) break;
+        c.mean = (float)(sum_scaled(p, x, c.s) / n);
+        rest = deviations(p, x, c.s, c.mean, &q) / n;
+        if (again || square_range(p->n, q) || (c.s = unit_scale(p, x)) == 1) break;
     }
-    double var = q / n - c * c;
-    if (var < 0) var = 0;
-    const vf r = vf_set1(inverse_root(var + (double)eps * s * s)), rest = vf_set1((float)c);
-    EACH_PART(i, p) {
-        const vf d = vf_sub(vf_mul(ld(x + i, p->end - i), vf_set1(s)), vf_set1(mean));
-        st(y + i, vf_mul(vf_sub(d, rest), r), p->end - i);
-    }
+    const double var = q / n - rest * rest;
+    c.rest = (float)rest, c.mean_square = (var < 0 ? 0 : var) + (double)eps * c.s * c.s;
+    return c;
+}
+static inline vf deviation(centred c, const float *x, int64_t k) {
+    return vf_sub(vf_sub(vf_mul(ld(x, k), vf_set1(c.s)), vf_set1(c.mean)), vf_set1(c.rest));
+}
+/* (x - mean) / sqrt(var + eps) */
+static void normalise(const row_part *p, const float *x, float *y, float eps) {
+    const centred c = centre(p, x, eps);
+    const vf r = vf_set1(inverse_root(c.mean_square));
+    EACH_PART(i, p) st(y + i, vf_mul(deviation(c, x + i, p->end - i), r), p->end - i);
 }
 
 static void norm_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
@@ -96,31 +104,63 @@ static void l2_norm_row(const ggml_tensor *t, const row_part *p, const float *a,
     const double q = squares(p, a, &s), least = (double)norm_params(t)->eps * s;
     scale_row(p, a, s, inverse_root(q < least * least ? least * least : q), y);
 }
-/* a: gradient, b: x.  (dy - x sum(dy x) / (sum(x^2) + n eps)) / rms(x). If the sum of dy x or the factor of x may leave
- * the range of f32, dy is scaled, too. */
+/* ---- gradients: a is that of the result, dy, b is x -------------------------------------------------------------- */
 ROW_SUM(dot_scaled, vf_mul(vf_mul(ld(x + i, k), vf_set1(u)), vf_mul(ld(y + i, k), vf_set1(s))), const float *x, float u,
         const float *y, float s)
+ROW_SUM(dot_centred, vf_mul(vf_mul(ld(x + i, k), vf_set1(u)), deviation(c, y + i, k)), const float *x, float u,
+        const float *y, centred c)
+
+/* What the gradients have in common: result = (dy u - shift - d slope) f g, where d is x s or its deviation. u is a
+ * power of two. The factor s / (u sqrt(mean_square)) is divided into f and g where f32 does not hold it. */
+typedef struct { float u, shift, slope, f, g; } norm_slope;
+
+/* Whether the sum `dot` of dy d and the slope, dot / (n mean_square), are far from the limits of f32. If they are not,
+ * dy has to be scaled. */
+static bool slope_fits(const row_part *p, double dot, double mean_square) {
+    return square_range(p->n, fabs(dot)) && square_range(1, fabs(dot / ((double)p->n * mean_square)));
+}
+static norm_slope norm_slope_of(const row_part *p, float u, float s, double dot, double mean_square) {
+    const double factor = mean_square == 0 ? 0 : s / (u * __builtin_sqrt(mean_square));
+    norm_slope r = {.u = u, .slope = mean_square == 0 ? 0 : (float)(dot / ((double)p->n * mean_square))};
+    r.f = factor < FLT_MIN ? FLT_MIN : limit_to_f32(factor), r.g = limit_to_f32(factor / r.f);
+    return r;
+}
+static inline vf norm_gradient(norm_slope r, vf dy, vf d) {
+    const vf sum = vf_fnma(d, vf_set1(r.slope), vf_sub(vf_mul(dy, vf_set1(r.u)), vf_set1(r.shift)));
+    return vf_mul(vf_mul(sum, vf_set1(r.f)), vf_set1(r.g));
+}
+
+/* (dy - x mean(dy x) / m) / sqrt(m), m = mean(x^2) + eps */
 static void rms_norm_back_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
     float s, u = 1;
-    const double n = (double)p->n, q = squares(p, b, &s) + n * (double)norm_params(t)->eps * s * s;
+    const double mean_square = squares(p, b, &s) / (double)p->n + (double)norm_params(t)->eps * s * s;
     double dot = dot_scaled(p, a, u, b, s);
-    const bool fits = square_range(p->n, fabs(dot)) && square_range(1, fabs(dot / q));
-    if (!fits && (u = unit_scale(p, a)) != 1) dot = dot_scaled(p, a, u, b, s);
-    /* The factor of the result, divided in two where f32 does not hold it. */
-    const double factor = q == 0 ? 0 : s / (u * __builtin_sqrt(q / n));
-    const float first = factor < FLT_MIN ? FLT_MIN : limit_to_f32(factor);
-    const vf c = vf_set1(q == 0 ? 0 : (float)(dot / q)), scale_a = vf_set1(u), scale_b = vf_set1(s);
-    const vf f = vf_set1(first), rest = vf_set1(limit_to_f32(factor / first));
+    if (!slope_fits(p, dot, mean_square) && (u = unit_scale(p, a)) != 1) dot = dot_scaled(p, a, u, b, s);
+    const norm_slope r = norm_slope_of(p, u, s, dot, mean_square);
     EACH_PART(i, p) {
         const int64_t k = p->end - i;
-        const vf d = vf_fnma(vf_mul(ld(b + i, k), scale_b), c, vf_mul(ld(a + i, k), scale_a));
-        st(y + i, vf_mul(vf_mul(d, f), rest), k);
+        st(y + i, norm_gradient(r, ld(a + i, k), vf_mul(ld(b + i, k), vf_set1(s))), k);
+    }
+}
+/* (dy - mean(dy) - d mean(dy d) / m) / sqrt(m), d = x - mean(x), m = mean(d^2) + eps */
+static void norm_back_row(const ggml_tensor *t, const row_part *p, const float *a, const float *b, float *y) {
+    float u = 1;
+    const centred c = centre(p, b, norm_params(t)->eps);
+    double dot = dot_centred(p, a, u, b, c), sum = sum_scaled(p, a, u);
+    if (!(slope_fits(p, dot, c.mean_square) && sum - sum == 0) && (u = unit_scale(p, a)) != 1)
+        dot = dot_centred(p, a, u, b, c), sum = sum_scaled(p, a, u);
+    norm_slope r = norm_slope_of(p, u, c.s, dot, c.mean_square);
+    r.shift = (float)(sum / (double)p->n);
+    EACH_PART(i, p) {
+        const int64_t k = p->end - i;
+        st(y + i, norm_gradient(r, ld(a + i, k), deviation(c, b + i, k)), k);
     }
 }
 GG_WORK_ROWS(NORM)
 GG_WORK_ROWS(RMS_NORM)
 GG_WORK_ROWS(L2_NORM)
 GG_WORK_ROWS(RMS_NORM_BACK)
+GG_WORK_ROWS(NORM_BACK)
 static int op_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, norm_row); }
 static int op_RMS_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, rms_norm_row); }
 static int op_L2_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, l2_norm_row); }
@@ -139,6 +179,9 @@ ROWS_OF_NORM(L2_NORM, l2_norm_row)
 #undef ROWS_OF_NORM
 static int op_RMS_NORM_BACK(const gg_work *w, ggml_tensor *dst) {
     return map_rows(w, dst, dst->src[0], dst->src[1], rms_norm_back_row);
+}
+static int op_NORM_BACK(const gg_work *w, ggml_tensor *dst) {
+    return map_rows(w, dst, dst->src[0], dst->src[1], norm_back_row);
 }
 
 /* Copies channels (dimension 2) c0 to c1 of item i3, row by row, between t and p. */

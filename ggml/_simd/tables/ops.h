@@ -128,6 +128,7 @@ OP(135, MUL_MAT_ID_BACK, "mul_mat_id_back(x)",     matmul,      MUL_MAT_ID,    S
 OP(136, MUL_MAT_ID_BACK_AS, "mul_mat_id_back_as(x)", matmul,    MUL_MAT_ID_BACK_AS, SPLIT,     0,     WORK)
 OP(137, RECURRENT_BACK,  "recurrent_back(x)",      recurrent,   RECURRENT_BACK, SPLIT,         0,     0)
 OP(138, SSM_CONV_BACK,   "ssm_conv_back(x)",       recurrent,   SSM_CONV_BACK, SPLIT,          0,     0)
+OP(139, NORM_BACK,       "norm_back(x)",           norm,        PAIR,          PER_ELEMENT(16), A | B, WORK | GRAD)
 OP(140, CONV_BACK_DATA,  "conv_back_data(x)",      conv,        CONV,          SPLIT,          0,     PLAN | GRAD)
 OP(141, CONV_BACK_KERNEL, "conv_back_kernel(x)",   conv,        CONV,          SPLIT,          0,     PLAN | GRAD)
 OP(142, IM2COL_3D_BACK,  "im2col_3d_back(x)",      conv,        IM2COL,        PER_ELEMENT(12), 0,    GRAD)

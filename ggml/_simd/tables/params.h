@@ -52,6 +52,7 @@ PARAMS(norm, F32(eps))
 OF(NORM, norm)
 OF(RMS_NORM, norm)
 OF(RMS_NORM_BACK, norm)
+OF(NORM_BACK, norm)
 OF(L2_NORM, norm)
 
 PARAMS(group_norm, I32(n_groups) F32(eps))

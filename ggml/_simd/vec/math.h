@@ -1,5 +1,6 @@
 /* Mathematics over the vocabulary: within 4 ulp of the true value over all floats in every ISA, NaN for NaN, gradual
- * underflow kept. Written once; the polynomials are minimax fits of this project (relative error below 2^-24.5).
+ * underflow kept. Written once; the polynomials are minimax fits of the relative error, which scripts/fit_math.py
+ * computes again.
  *
  * Two ideas carry the tails, where a rounded intermediate would cost many ulp:
  *   - exp takes its argument as an unevaluated sum hi + lo and gives r with exp = exp(r) 2^n, so that a
