@@ -41,8 +41,10 @@ JOBS = int(os.environ.get("GGML_JOBS", os.cpu_count() or 1))
 WINDOWS, MAC = sys.platform == "win32", sys.platform == "darwin"
 INSTRUMENTED = any(os.environ.get(name) for name in ("GGML_SANITIZE", "GGML_COVERAGE"))
 # Modules whose functions a program calls rarely: they are compiled for size, which makes them smaller by a quarter.
-RARE = re.compile(r"ggml\._(system\.|backend\.(backend|foreign|meta|registry|transfer)$|graph\.(opt|graph_copy|record)|"
-                  r"io\.(export|gguf|gguf_write|quants)$)")
+RARE = re.compile(
+    r"ggml\._(system\.|backend\.(backend|foreign|meta|registry|transfer)$|graph\.(opt|graph_copy|record)|"
+    r"io\.(export|gguf|gguf_write|quants)$)"
+)
 DEBUG = INSTRUMENTED or bool(os.environ.get("GGML_DEBUG"))
 
 
@@ -64,8 +66,11 @@ class Stamp:
         """Whether the product exists and would be made again from the same."""
         try:
             known = json.loads(self.file.read_text())
-            return (self.product.exists() and known["words"] == self.words
-                    and all(content(path) == hash_ for path, hash_ in known["inputs"].items()))
+            return (
+                self.product.exists()
+                and known["words"] == self.words
+                and all(content(path) == hash_ for path, hash_ in known["inputs"].items())
+            )
         except (OSError, ValueError):
             return False
 
@@ -94,15 +99,31 @@ def isas():
     units = re.findall(r"X\((\w+),\s*(isa|base),\s*([\w ]*)\)", families)
     if len(rows) != len(re.findall(r"^ISA\(", table, re.M)) or len(units) != len(re.findall(r"^ +X\(", families, re.M)):
         sys.exit("ggml/_simd/tables: isa.h or families.h has a row that setup.py does not understand")
-    return [(name, flags.split(), [(unit, members.split()) for unit, whose, members in units
-                                   if whose == "isa" or name == base])
-            for name, arch, base, flags in rows if arch in ("ANY", machine())]
+    return [
+        (
+            name,
+            flags.split(),
+            [(unit, members.split()) for unit, whose, members in units if whose == "isa" or name == base],
+        )
+        for name, arch, base, flags in rows
+        if arch in ("ANY", machine())
+    ]
 
 
 def flags():
     """The compiler and linker flags of all C sources, and those of OpenMP: (compile, link, OpenMP, OpenMP link)."""
-    cc = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fvisibility=hidden",
-          "-Wall", "-Wextra", "-Wno-unused-function", "-DNDEBUG"]
+    cc = [
+        "-std=c11",
+        "-O3",
+        "-fno-math-errno",
+        "-fno-trapping-math",
+        "-ffp-contract=off",
+        "-fvisibility=hidden",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-function",
+        "-DNDEBUG",
+    ]
     link = [] if DEBUG or WINDOWS else ["-Wl,-x"] if MAC else ["-Wl,-s"]  # without the names of static functions
     cc.append("-g" if DEBUG else "-g0")  # Python's own flags may ask for -g
     if not DEBUG and sys.platform == "linux":
@@ -114,8 +135,14 @@ def flags():
         return [*cc, *san, "-DGG_OWN_THREADS"], san, [], []
     if os.environ.get("GGML_SANITIZE"):
         # No alignment check: strides come from the caller, and all supported CPUs allow unaligned access.
-        san = ["-fsanitize=address,undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover=undefined",
-               "-fno-omit-frame-pointer", "-g", "-O1"]
+        san = [
+            "-fsanitize=address,undefined",
+            "-fno-sanitize=alignment",
+            "-fno-sanitize-recover=undefined",
+            "-fno-omit-frame-pointer",
+            "-g",
+            "-O1",
+        ]
         cc, link = cc + san, link + san
     if os.environ.get("GGML_COVERAGE"):
         cc, link = [*cc, "--coverage", "-fprofile-update=atomic", "-O0", "-g"], [*link, "--coverage"]
@@ -194,8 +221,11 @@ class Build(build_ext):
         common = [*cflags, f"-DGG_ARCH_{machine()}"]
         # The checks add and multiply sizes from the caller before they compare them with limits: these may overflow.
         wrap = "/clang:-fwrapv" if WINDOWS else "-fwrapv"
-        jobs = [(src, out / f"{src.parent.name}_{src.stem}.o", [*common, *omp, wrap])
-                for src in sorted(SIMD.rglob("*.c")) if src.parent.name != "isa"]
+        jobs = [
+            (src, out / f"{src.parent.name}_{src.stem}.o", [*common, *omp, wrap])
+            for src in sorted(SIMD.rglob("*.c"))
+            if src.parent.name != "isa"
+        ]
         for isa, isa_flags, units in isas():
             for unit, families in units:
                 named = [f"-DGG_UNIT={unit}", f"-DGG_UNIT_{unit}"]
@@ -210,8 +240,15 @@ class Build(build_ext):
         """Compiles an object, unless it was made from the same. The compiler lists the headers (-MD)."""
         found = Path(str(obj) + ".d")
         cmd = [*self.c_compiler(), *args]
-        cmd += ["-c", str(src), *([f"/Fo{obj}", "/clang:-MD", f"/clang:-MF{found}"] if WINDOWS else
-                                  ["-o", str(obj), "-MD", "-MF", str(found)])]
+        cmd += [
+            "-c",
+            str(src),
+            *(
+                [f"/Fo{obj}", "/clang:-MD", f"/clang:-MF{found}"]
+                if WINDOWS
+                else ["-o", str(obj), "-MD", "-MF", str(found)]
+            ),
+        ]
         stamp = Stamp(obj, [self.c_compiler_version(), *cmd])
         if not stamp.holds():
             print(" ".join(cmd), flush=True)
@@ -279,21 +316,45 @@ class Wheel(bdist_wheel):
 
     def materials(self):
         def library(name, version, licence, **more):
-            return {"type": "library", "bom-ref": name, "name": name, "version": version,
-                    "licenses": [{"license": {"id": licence}}], **more}
+            return {
+                "type": "library",
+                "bom-ref": name,
+                "name": name,
+                "version": version,
+                "licenses": [{"license": {"id": licence}}],
+                **more,
+            }
 
         name, version = self.distribution.get_name(), self.distribution.get_version()
-        parts = [library("cython", Cython.__version__, "Apache-2.0", purl=f"pkg:pypi/cython@{Cython.__version__}",
-                         description="its run-time code is part of the generated C files")]
+        parts = [
+            library(
+                "cython",
+                Cython.__version__,
+                "Apache-2.0",
+                purl=f"pkg:pypi/cython@{Cython.__version__}",
+                description="its run-time code is part of the generated C files",
+            )
+        ]
         if WINDOWS:
             found = subprocess.run(["clang-cl", "--version"], capture_output=True, text=True, check=True).stdout
             release = re.search(r"version (\S+)", found)[1]
-            parts.append({"type": "library", "bom-ref": "libomp", "name": "libomp", "version": release,
-                          "licenses": [{"expression": "Apache-2.0 WITH LLVM-exception"}]})
-        return {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
-                "metadata": {"component": library(name, version, "MIT", purl=f"pkg:pypi/{name}@{version}")},
-                "components": parts,
-                "dependencies": [{"ref": name, "dependsOn": [part["bom-ref"] for part in parts]}]}
+            parts.append(
+                {
+                    "type": "library",
+                    "bom-ref": "libomp",
+                    "name": "libomp",
+                    "version": release,
+                    "licenses": [{"expression": "Apache-2.0 WITH LLVM-exception"}],
+                }
+            )
+        return {
+            "bomFormat": "CycloneDX",
+            "specVersion": "1.6",
+            "version": 1,
+            "metadata": {"component": library(name, version, "MIT", purl=f"pkg:pypi/{name}@{version}")},
+            "components": parts,
+            "dependencies": [{"ref": name, "dependsOn": [part["bom-ref"] for part in parts]}],
+        }
 
 
 os.chdir(ROOT)
@@ -304,8 +365,14 @@ modules = [
 ]
 shared = "ggml._cython"  # what Cython would otherwise write into each module: the types of functions, memory views
 modules.append(Extension(shared, ["ggml/_cython.c"]))
-directives = {"language_level": 3, "binding": True, "cdivision": False,
-              "embedsignature": False, "auto_pickle": False, "legacy_implicit_noexcept": False}
+directives = {
+    "language_level": 3,
+    "binding": True,
+    "cdivision": False,
+    "embedsignature": False,
+    "auto_pickle": False,
+    "legacy_implicit_noexcept": False,
+}
 
 
 def generate(modules):
@@ -317,8 +384,14 @@ def generate(modules):
             os.utime(stamp.product)  # for cythonize, which compares times
         else:
             stamp.product.unlink(missing_ok=True)
-    modules = cythonize(modules, compiler_directives=directives, build_dir="build/cython", nthreads=JOBS, quiet=True,
-                        shared_utility_qualified_name=shared)
+    modules = cythonize(
+        modules,
+        compiler_directives=directives,
+        build_dir="build/cython",
+        nthreads=JOBS,
+        quiet=True,
+        shared_utility_qualified_name=shared,
+    )
     for module in modules:
         repair(module)
     for source, stamp in stamps.items():
@@ -339,16 +412,27 @@ def metadata():
     """What of the metadata depends on the repository's address: the links of the README, which lead there, and URLs."""
     text, url = Path("README.md").read_text(encoding="utf-8"), repository()
     if url:
-        text = re.sub(r"(!?)(\[[^\]]*\])\((?!\w+:|#)",
-                      lambda m: f"{m[1]}{m[2]}({url}/{'raw' if m[1] else 'blob'}/main/", text)
-    pages = {"Source": "", "Documentation": "/blob/main/docs/getting_started.md", "Issues": "/issues",
-             "Changelog": "/blob/main/CHANGELOG.md"}
-    return {"long_description": text, "long_description_content_type": "text/markdown",
-            "project_urls": {name: url + path for name, path in pages.items()} if url else {}}
+        text = re.sub(
+            r"(!?)(\[[^\]]*\])\((?!\w+:|#)", lambda m: f"{m[1]}{m[2]}({url}/{'raw' if m[1] else 'blob'}/main/", text
+        )
+    pages = {
+        "Source": "",
+        "Documentation": "/blob/main/docs/getting_started.md",
+        "Issues": "/issues",
+        "Changelog": "/blob/main/CHANGELOG.md",
+    }
+    return {
+        "long_description": text,
+        "long_description_content_type": "text/markdown",
+        "project_urls": {name: url + path for name, path in pages.items()} if url else {},
+    }
 
 
 requested = {argument for argument in sys.argv[1:] if not argument.startswith("-")}
 if not requested & {"egg_info", "dist_info", "clean", "compile_c"}:  # these need no C files
     modules = generate(modules)
-setup(ext_modules=modules, cmdclass={"build_ext": Build, "compile_c": CompileC, "bdist_wheel": Wheel,
-                                      "sdist": Sdist}, **metadata())
+setup(
+    ext_modules=modules,
+    cmdclass={"build_ext": Build, "compile_c": CompileC, "bdist_wheel": Wheel, "sdist": Sdist},
+    **metadata(),
+)

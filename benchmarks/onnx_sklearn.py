@@ -25,8 +25,10 @@ def models():
     """Estimators by name; those of a number and those of three classes."""
     yield "random forest, 100 trees", ensemble.RandomForestClassifier(100, random_state=0)
     yield "gradient boosting, 100 trees", ensemble.GradientBoostingRegressor(random_state=0)
-    yield "scaled logistic regression", pipeline.make_pipeline(preprocessing.StandardScaler(),
-                                                               linear_model.LogisticRegression())
+    yield (
+        "scaled logistic regression",
+        pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression()),
+    )
     yield "support vectors", svm.SVC()
     yield "network of 100 units", neural_network.MLPClassifier(max_iter=50, random_state=0)
 

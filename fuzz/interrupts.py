@@ -334,8 +334,10 @@ def main():
                 faults.append(f"{name}: {'the call after an interrupt' if raised else 'a call'} gave a wrong result")
     for fault in faults:
         print(fault)
-    print(f"{sum(counts.values())} calls: {counts['interrupted']} interrupted, {counts['completed']} completed, "
-          f"{counts['in finalisers']} in finalisers, {len(faults)} faults in {', '.join(functions)}")
+    print(
+        f"{sum(counts.values())} calls: {counts['interrupted']} interrupted, {counts['completed']} completed, "
+        f"{counts['in finalisers']} in finalisers, {len(faults)} faults in {', '.join(functions)}"
+    )
     sys.exit(bool(faults))
 
 

@@ -182,8 +182,11 @@ def own():
     bodies = {"up": [node("Add", ["a", "a"], ["b"])], "down": [node("Neg", ["a"], ["b"])]}
     functions = [helper.make_function("own", "f", ["a"], ["b"], body, opsets, overload=k) for k, body in bodies.items()]
     nodes = [node("f", [a], [b], domain="own", overload=k) for a, b, k in (("x", "u", "up"), ("u", "y", "down"))]
-    yield SimpleNamespace(name="functions", data_sets=[([x], [])], model=model_of(
-        nodes, {"x": x}, domains=[("own", 1)], functions=functions))
+    yield SimpleNamespace(
+        name="functions",
+        data_sets=[([x], [])],
+        model=model_of(nodes, {"x": x}, domains=[("own", 1)], functions=functions),
+    )
     values = numpy_helper.from_array(np.array([1, 2], np.float32), "s")
     sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([1, 5]), "i"), [2, 3])
     nodes = [node("Constant", [], ["c"], sparse_value=sparse), node("Add", ["x", "c"], ["y"])]

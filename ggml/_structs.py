@@ -529,7 +529,10 @@ ggml_custom1_op_t = callback(
     doc="(dst, a, ith, nth, userdata): computes one thread's share.",
 )
 ggml_custom2_op_t = callback(
-    "ggml_custom2_op_t", None, *[ggml_tensor_p] * 3, *_thread,
+    "ggml_custom2_op_t",
+    None,
+    *[ggml_tensor_p] * 3,
+    *_thread,
     doc="(dst, a, b, ith, nth, userdata): as ggml_custom1_op_t.",
 )
 ggml_custom3_op_t = callback(
@@ -849,7 +852,10 @@ ggml_backend_buffer_type_i_get_name = callback(
     "ggml_backend_buffer_type_i_get_name", c_char_p, _buft, doc="(buft) -> bytes."
 )
 ggml_backend_buffer_i_alloc_buffer = callback(
-    "ggml_backend_buffer_i_alloc_buffer", _buffer, _buft, c_size_t,
+    "ggml_backend_buffer_i_alloc_buffer",
+    _buffer,
+    _buft,
+    c_size_t,
     doc="(buft, size) -> buffer; None if there is no memory.",
 )
 ggml_backend_buffer_i_get_alignment = callback(
@@ -859,11 +865,17 @@ ggml_backend_buffer_i_get_max_size = callback(
     "ggml_backend_buffer_i_get_max_size", c_size_t, _buft, doc="(buft) -> bytes of the largest buffer."
 )
 ggml_backend_buffer_i_get_alloc_size = callback(
-    "ggml_backend_buffer_i_get_alloc_size", c_size_t, _buft, ggml_tensor_p,
+    "ggml_backend_buffer_i_get_alloc_size",
+    c_size_t,
+    _buft,
+    ggml_tensor_p,
     doc="(buft, tensor) -> bytes for the tensor.",
 )
 ggml_backend_buffer_i_supports_backend = callback(
-    "ggml_backend_buffer_i_supports_backend", c_bool, _buft, _backend,
+    "ggml_backend_buffer_i_supports_backend",
+    c_bool,
+    _buft,
+    _backend,
     doc="(buft, backend) -> bool: the backend can use the type.",
 )
 ggml_backend_buffer_i_is_host = callback(
@@ -903,15 +915,24 @@ ggml_backend_buffer_i_get_base = callback(
     "ggml_backend_buffer_i_get_base", c_void_p, _buffer, doc="(buffer) -> address where its memory starts."
 )
 ggml_backend_buffer_i_init_tensor = callback(
-    "ggml_backend_buffer_i_init_tensor", None, _buffer, ggml_tensor_p,
+    "ggml_backend_buffer_i_init_tensor",
+    None,
+    _buffer,
+    ggml_tensor_p,
     doc="(buffer, tensor): called after a tensor was placed in it.",
 )
 ggml_backend_buffer_i_set_tensor = callback(
-    "ggml_backend_buffer_i_set_tensor", None, _buffer, *_transfer,
+    "ggml_backend_buffer_i_set_tensor",
+    None,
+    _buffer,
+    *_transfer,
     doc="(buffer, tensor, data, offset, size): copies in.",
 )
 ggml_backend_buffer_i_get_tensor = callback(
-    "ggml_backend_buffer_i_get_tensor", None, _buffer, *_transfer,
+    "ggml_backend_buffer_i_get_tensor",
+    None,
+    _buffer,
+    *_transfer,
     doc="(buffer, tensor, data, offset, size): copies out.",
 )
 ggml_backend_buffer_i_cpy_tensor = callback(
@@ -963,11 +984,17 @@ ggml_backend_i_get_default_buffer_type = callback(
     "ggml_backend_i_get_default_buffer_type", _buft, _backend, doc="(backend) -> buffer type."
 )
 ggml_backend_i_set_tensor_async = callback(
-    "ggml_backend_i_set_tensor_async", None, _backend, *_transfer,
+    "ggml_backend_i_set_tensor_async",
+    None,
+    _backend,
+    *_transfer,
     doc="(backend, tensor, data, offset, size): copies in.",
 )
 ggml_backend_i_get_tensor_async = callback(
-    "ggml_backend_i_get_tensor_async", None, _backend, *_transfer,
+    "ggml_backend_i_get_tensor_async",
+    None,
+    _backend,
+    *_transfer,
     doc="(backend, tensor, data, offset, size): copies out.",
 )
 ggml_backend_i_cpy_tensor_async = callback(
@@ -992,11 +1019,17 @@ ggml_backend_i_graph_plan_compute = callback(
     "ggml_backend_i_graph_plan_compute", None, _backend, _plan, doc="(backend, plan): computes a plan."
 )
 ggml_backend_i_graph_compute = callback(
-    "ggml_backend_i_graph_compute", c_bool, _backend, ggml_cgraph_p,
+    "ggml_backend_i_graph_compute",
+    c_bool,
+    _backend,
+    ggml_cgraph_p,
     doc="(backend, graph) -> bool: computes the graph; False reports a failure.",
 )
 ggml_backend_i_supports_op = callback(
-    "ggml_backend_i_supports_op", c_bool, _backend, ggml_tensor_p,
+    "ggml_backend_i_supports_op",
+    c_bool,
+    _backend,
+    ggml_tensor_p,
     doc="(backend, op) -> bool: the backend can compute the node.",
 )
 ggml_backend_i_offload_op = callback(
@@ -1111,11 +1144,17 @@ ggml_backend_device_i_buffer_from_host_ptr = callback(
     doc="(device, ptr, size, max_tensor_size) -> buffer over the caller's memory, or None.",
 )
 ggml_backend_device_i_supports_op = callback(
-    "ggml_backend_device_i_supports_op", c_bool, _device, ggml_tensor_p,
+    "ggml_backend_device_i_supports_op",
+    c_bool,
+    _device,
+    ggml_tensor_p,
     doc="(device, op) -> bool: the device can compute the node.",
 )
 ggml_backend_device_i_supports_buft = callback(
-    "ggml_backend_device_i_supports_buft", c_bool, _device, _buft,
+    "ggml_backend_device_i_supports_buft",
+    c_bool,
+    _device,
+    _buft,
     doc="(device, buft) -> bool: the device can use such buffers.",
 )
 ggml_backend_device_i_offload_op = callback(
@@ -1130,7 +1169,10 @@ ggml_backend_device_i_event_free = callback(
     "ggml_backend_device_i_event_free", None, _device, _event, doc="(device, event): frees it."
 )
 ggml_backend_device_i_event_synchronize = callback(
-    "ggml_backend_device_i_event_synchronize", None, _device, _event,
+    "ggml_backend_device_i_event_synchronize",
+    None,
+    _device,
+    _event,
     doc="(device, event): waits until it is signalled.",
 )
 

@@ -30,8 +30,13 @@ sys.exit(status)
 
 def copy_tree(folder):
     """Copies the files that git tracks or would add."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
-                            capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -76,9 +81,11 @@ def main():
         print(*(f"{seconds:8.1f} s  {output}" for seconds, output in rows[: args.rows]), sep="\n")
         compiled = sum(seconds for seconds, _ in rows)
         kernels = sum(seconds for seconds, output in rows if "simd" in output)
-        print(f"{kernels:8.1f} s  all C sources\n{compiled - kernels:8.1f} s  all modules, compiled and linked\n"
-              f"{total - compiled:8.1f} s  Cython, setuptools and pip\n"
-              f"{total:8.1f} s  processor time\n{wall:8.1f} s  wall-clock time")
+        print(
+            f"{kernels:8.1f} s  all C sources\n{compiled - kernels:8.1f} s  all modules, compiled and linked\n"
+            f"{total - compiled:8.1f} s  Cython, setuptools and pip\n"
+            f"{total:8.1f} s  processor time\n{wall:8.1f} s  wall-clock time"
+        )
         packed, unpacked = sizes(next((folder / "wheel").glob("*.whl")))
         print(f"{packed / 1e6:8.1f} MB wheel\n{unpacked / 1e6:8.1f} MB installed")
         if args.again:

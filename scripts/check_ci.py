@@ -47,8 +47,10 @@ def check_wheels():
             built = set(tool("cibuildwheel", *options, ROOT).split())
             wanted = {f"{python}-{tag}" for python in PYTHONS for tag in tags} - NONE
             if built != wanted:
-                sys.exit(f"wheels for {platform} {architecture}: missing {sorted(wanted - built)}, "
-                         f"unexpected {sorted(built - wanted)}")
+                sys.exit(
+                    f"wheels for {platform} {architecture}: missing {sorted(wanted - built)}, "
+                    f"unexpected {sorted(built - wanted)}"
+                )
             count += len(built)
     print(f"cibuildwheel builds the {count} expected wheels")
 

@@ -1,6 +1,6 @@
 """Checks the references of a built documentation site: files and anchors within the site exist. Needs no network.
 
-    python scripts/check_links.py FOLDER
+python scripts/check_links.py FOLDER
 """
 
 import sys

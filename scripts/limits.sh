@@ -11,7 +11,7 @@ CORE=(-m core "$ROOT/tests")
 ALONE="not environment and not unknown_isa and not no_regular_file and not killed_process"
 TESTS=("${CORE[@]}")
 if [ "${1-all}" = all ]; then
-  TESTS=("$ROOT"/tests/test_{core,copies,conv,quants,threads,graph,attention,recurrent}.py)
+  TESTS=("$ROOT"/tests/*/test_{core,copies,conv,quants,threads,graph,attention,recurrent}.py)
 fi
 for name in $(compgen -e | grep '^G\?OMP_'); do unset "$name"; done
 

@@ -7,6 +7,7 @@ cd "$ROOT"
 need_stubs
 say "ruff"
 ruff check .
+ruff format --check .
 say "cython-lint"
 cython-lint ggml
 say "mypy"

@@ -83,27 +83,29 @@ SPECIAL = {
 _CONV = "ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], "
 _TAIL = "bias: _To[ggml_tensor], function: _Int | None"
 EXT = {
-    **dict.fromkeys(("equal", "fmod", "less", "maximum", "minimum"),
-                    "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p"),
+    **dict.fromkeys(
+        ("equal", "fmod", "less", "maximum", "minimum"),
+        "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p",
+    ),
     "argmax": "(ctx: _Address, a: _To[ggml_tensor], last: _Bool) -> ggml_tensor_p",
     "argsort": "(ctx: _Address, a: _To[ggml_tensor], order: _Int) -> ggml_tensor_p",
     "conv_2d": f"({_CONV}s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, {_TAIL}, offset: _Int, "
-               "winograd: _Int) -> ggml_tensor_p",
+    "winograd: _Int) -> ggml_tensor_p",
     "conv_2d_dw": f"({_CONV}stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int, "
-                  f"{_TAIL}) -> ggml_tensor_p",
+    f"{_TAIL}) -> ggml_tensor_p",
     "conv_algorithm": "(tensor: _To[ggml_tensor]) -> str | None",
     "custom_set_backward": "(tensor: _To[ggml_tensor], backward: Callable[..., Any]) -> ggml_tensor_p",
     "gguf_get_tensor_shape": "(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]",
     "gguf_init_from_file_mmap": "(fname: _Path, params: gguf_init_params) -> gguf_context_p",
     "max_pool_2d": "(ctx: _Address, a: _To[ggml_tensor], k0: _Int, k1: _Int, s0: _Int, s1: _Int, p0: _Float, "
-                   "p1: _Float) -> ggml_tensor_p",
+    "p1: _Float) -> ggml_tensor_p",
     "min_max": "(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p",
     "mul_mat_i8": "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], offset: _Int) -> ggml_tensor_p",
     "opt_init": "(params: ggml_opt_params, comm: Any) -> ggml_opt_context_t",
     "opt_load": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
     "opt_save": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
     "quantize_linear": "(ctx: _Address, a: _To[ggml_tensor], scale: _To[ggml_tensor], zero: _To[ggml_tensor], "
-                       "min: _Float, max: _Float, centred: _Bool) -> ggml_tensor_p",
+    "min: _Float, max: _Float, centred: _Bool) -> ggml_tensor_p",
 }
 EXT_HEADER = """# Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
 from collections.abc import Callable
@@ -153,7 +155,7 @@ result. Written by scripts/make_stubs.py: run it again instead of editing this f
 signatures: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
 '''
 
-HEADER = '''# Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
+HEADER = """# Written by scripts/make_stubs.py from the built module: run it again instead of editing this file.
 import ctypes
 import os
 from collections.abc import Callable
@@ -198,7 +200,7 @@ class _Callback:
     prototype: Any
     def __init__(self, function: Callable[..., Any] | int = ...) -> None: ...
     def __call__(self, *args: Any) -> Any: ...
-'''
+"""
 
 
 def converted(text, is_result=False):
@@ -251,8 +253,10 @@ def parameter_types(name, function, facts):
     facts = facts.get(name) or {"params": [p.name for p in params]}
     argtypes, result = UNTYPED.get(name) or (facts.get("argtypes"), facts.get("restype"))
     types = dict(zip(facts["params"], argtypes.strip("[]").split(", "))) if argtypes else {}
-    found = {p.name: converted(types[p.name]) if p.name in types else "_Int" if type(p.default) is int else "Any"
-             for p in params}
+    found = {
+        p.name: converted(types[p.name]) if p.name in types else "_Int" if type(p.default) is int else "Any"
+        for p in params
+    }
     return {**found, "return": "Any" if result is None else converted(result, is_result=True)}
 
 

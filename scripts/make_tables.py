@@ -95,8 +95,7 @@ def params():
     text = re.sub(r"/\*.*?\*/", "", (TABLES / "params.h").read_text(encoding="utf-8"), flags=re.S)
     structs = {
         name: [
-            (kind, field, int(n) if n else None)
-            for kind, field, n in re.findall(r"(\w+)\((\w+)(?:, (\d+))?\)", fields)
+            (kind, field, int(n) if n else None) for kind, field, n in re.findall(r"(\w+)\((\w+)(?:, (\d+))?\)", fields)
         ]
         for name, fields in re.findall(r"^PARAMS\((\w+),((?:\s*\w+\([^)]*\))+)\) *$", text, re.M)
     }

@@ -19,7 +19,7 @@ run_tests() {
   for ranks; do
     echo "== $ranks ranks"
     (cd "$folder" && timeout 300 "$mpiexec" -n "$ranks" "$python" -m pytest -x -p no:cacheprovider \
-      "$root"/tests/test_distributed*.py) || return 1
+      "$root"/tests/*/test_distributed*.py) || return 1
   done
 }
 

@@ -1,4 +1,4 @@
-"""Records the prompts that llama-cpp-python's chat formats make, for tests/test_llama_cpp_module.py.
+"""Records the prompts that llama-cpp-python's chat formats make, for tests/models/test_llama_cpp_module.py.
 
     python scripts/record_chat_formats.py NAME...
 

@@ -1,4 +1,4 @@
-"""Records what PyTorch computes for two small networks that it exports to ONNX, for tests/test_onnx_training.py.
+"""Records what PyTorch computes for two small networks that it exports to ONNX, for tests/onnx/test_onnx_training.py.
 
     pip install torch==2.13.0 onnx onnxscript && python scripts/record_onnx_training.py
 
@@ -22,9 +22,19 @@ class Pictures(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(4, 6, 3, stride=2, padding=1), nn.GroupNorm(2, 6), nn.PReLU(), nn.Conv2d(6, 6, 3, groups=6),
-            nn.Flatten(), nn.Linear(24, 8), nn.GELU(), nn.Linear(8, 3))
+            nn.Conv2d(1, 4, 3, padding=1),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(4, 6, 3, stride=2, padding=1),
+            nn.GroupNorm(2, 6),
+            nn.PReLU(),
+            nn.Conv2d(6, 6, 3, groups=6),
+            nn.Flatten(),
+            nn.Linear(24, 8),
+            nn.GELU(),
+            nn.Linear(8, 3),
+        )
         self.layers[1].running_mean.uniform_(-1, 1)
         self.layers[1].running_var.uniform_(0.5, 2)
 
@@ -55,8 +65,16 @@ def record(name, net, x, target, loss_of):
     """What is recorded of one network: arrays by name."""
     net.eval()
     file = io.BytesIO()
-    torch.onnx.export(net, (x,), file, dynamo=False, opset_version=17, do_constant_folding=False,
-                      input_names=["x"], output_names=["y"])
+    torch.onnx.export(
+        net,
+        (x,),
+        file,
+        dynamo=False,
+        opset_version=17,
+        do_constant_folding=False,
+        input_names=["x"],
+        output_names=["y"],
+    )
     arrays = {"model": np.frombuffer(file.getvalue(), np.uint8), "x": x.numpy(), "target": target.numpy()}
     optimiser = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
     for step in range(STEPS):

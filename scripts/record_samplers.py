@@ -1,4 +1,4 @@
-"""Records what llama.cpp's samplers make of random distributions, for tests/test_samplers.py.
+"""Records what llama.cpp's samplers make of random distributions, for tests/models/test_samplers.py.
 
     python scripts/record_samplers.py
 

@@ -1,6 +1,6 @@
 """Prints the section of a version in CHANGELOG.md, as the text of a release.
 
-    python scripts/release_notes.py VERSION
+python scripts/release_notes.py VERSION
 """
 
 import re

@@ -16,7 +16,7 @@ export TSAN_OPTIONS=ignore_noninstrumented_modules=1:report_signal_unsafe=0:exit
 export LD_PRELOAD=$("${CC:-gcc}" -print-file-name=libtsan.so) OPENBLAS_NUM_THREADS=1
 cd "$WORK"
 setarch -R "$WORK/venv/bin/python" -m pytest -q -p no:cacheprovider -p no:faulthandler \
-  "$ROOT"/tests/test_threads.py || status=$?
+  "$ROOT"/tests/graph/test_threads.py || status=$?
 for report in "$WORK"/tsan.*; do
   if [ -e "$report" ]; then cat "$report" && status=1; fi
 done

@@ -89,8 +89,11 @@ def module_page(module):
 
 
 def constants_page(tree):
-    rows = [f"| `{ast.unparse(node.target)}` | `{ast.unparse(node.value)}` |" for node in tree.body
-            if isinstance(node, ast.AnnAssign) and node.value and ast.unparse(node.annotation) == "Final"]
+    rows = [
+        f"| `{ast.unparse(node.target)}` | `{ast.unparse(node.value)}` |"
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and node.value and ast.unparse(node.annotation) == "Final"
+    ]
     return "# Constants\n\n| name | value |\n| --- | ---: |\n" + "\n".join(rows) + "\n"
 
 
@@ -100,12 +103,17 @@ def structs_page(tree):
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "ctypes.Structure" for base in node.bases):
             parts += [f"## {node.name}", ast.get_docstring(node) or ""]
             # field: _Field[what reading gives, what may be written]
-            fields = [(ast.unparse(field.target), field.annotation.slice.elts[0]) for field in node.body
-                      if isinstance(field, ast.AnnAssign) and isinstance(field.annotation, ast.Subscript)
-                      and isinstance(field.annotation.slice, ast.Tuple)]
+            fields = [
+                (ast.unparse(field.target), field.annotation.slice.elts[0])
+                for field in node.body
+                if isinstance(field, ast.AnnAssign)
+                and isinstance(field.annotation, ast.Subscript)
+                and isinstance(field.annotation.slice, ast.Tuple)
+            ]
             if fields:
-                lines = [f"| `{name}` | `{ast.unparse(type_)}` |".replace(" | None`", "` or None")
-                         for name, type_ in fields]
+                lines = [
+                    f"| `{name}` | `{ast.unparse(type_)}` |".replace(" | None`", "` or None") for name, type_ in fields
+                ]
                 parts.append("\n".join(["| field | type |", "| --- | --- |", *lines]))
     return "\n\n".join(parts) + "\n"
 
@@ -116,8 +124,11 @@ def reference():
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     modules = functions_by_module(names)
     pages = {}
-    index = ["# Reference", "The functions of `ggml` by subject, then the modules beside them.",
-             "| page | about |\n| --- | --- |"]
+    index = [
+        "# Reference",
+        "The functions of `ggml` by subject, then the modules beside them.",
+        "| page | about |\n| --- | --- |",
+    ]
 
     def add(path, title, about, text):
         pages[f"docs/api/{path}.md"] = text
@@ -212,8 +223,13 @@ def configuration(paths):
     for title, entries in lists.items():
         before, found, after = text.partition(f"- {title}: []")
         indent = " " * (len(before) - len(before.rstrip(" ")) + 4)
-        text = before + found.removesuffix(" []") + "".join(f"\n{indent}- {path}" for path in entries) + "\n" + (
-            after.partition("\n")[2])
+        text = (
+            before
+            + found.removesuffix(" []")
+            + "".join(f"\n{indent}- {path}" for path in entries)
+            + "\n"
+            + (after.partition("\n")[2])
+        )
     omitted = [path for path in paths if path.endswith(".md") and not re.search(rf"[ :]{re.escape(path)}$", text, re.M)]
     if omitted:
         raise SystemExit(f"scripts/site.py: mkdocs.yml omits {', '.join(omitted)}")

@@ -30,8 +30,13 @@ def described(annotation):
 def one_each(text):
     """Attributes that share a description, `a, b: what they are`, get one entry each."""
     head, section, attributes = text.partition("Attributes:\n")
-    return head + section + SHARED.sub(
-        lambda found: "\n".join(f"{found[1]}{name}: {found[3]}" for name in found[2].split(", ")), attributes)
+    return (
+        head
+        + section
+        + SHARED.sub(
+            lambda found: "\n".join(f"{found[1]}{name}: {found[3]}" for name in found[2].split(", ")), attributes
+        )
+    )
 
 
 class ProjectStyle(griffe.Extension):

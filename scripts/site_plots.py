@@ -34,9 +34,18 @@ def svg(make, *arguments):
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    style = {"svg.hashsalt": "ggml", "svg.fonttype": "none", "text.color": NEUTRAL, "axes.labelcolor": NEUTRAL,
-             "axes.titlecolor": NEUTRAL, "xtick.color": NEUTRAL, "ytick.color": NEUTRAL, "axes.edgecolor": NEUTRAL,
-             "axes.facecolor": "none", "legend.frameon": False}
+    style = {
+        "svg.hashsalt": "ggml",
+        "svg.fonttype": "none",
+        "text.color": NEUTRAL,
+        "axes.labelcolor": NEUTRAL,
+        "axes.titlecolor": NEUTRAL,
+        "xtick.color": NEUTRAL,
+        "ytick.color": NEUTRAL,
+        "axes.edgecolor": NEUTRAL,
+        "axes.facecolor": "none",
+        "legend.frameon": False,
+    }
     with matplotlib.rc_context(style):
         figure, out = make(*arguments), io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
@@ -76,8 +85,14 @@ def bars(result, names):
     lines = [(y, limits[name][0] * scale) for y, name in enumerate(names) if name in limits]
     if lines:
         tops = [y - height / 2 for y, _ in lines]
-        axes.vlines([rate for _, rate in lines], tops, [top + 0.8 for top in tops], color=LIMIT, linestyle="--",
-                    label="limit of the machine")
+        axes.vlines(
+            [rate for _, rate in lines],
+            tops,
+            [top + 0.8 for top in tops],
+            color=LIMIT,
+            linestyle="--",
+            label="limit of the machine",
+        )
     axes.set_yticks([y + 0.4 - height / 2 for y in range(len(names))], names)
     axes.set_ylim(len(names) - height / 2, -height)
     axes.set_xlabel(prefix + ours[names[0]]["unit"])
@@ -98,8 +113,10 @@ def cell(row):
 
 def table(result):
     libraries, limits = list(result["results"]), result["limits"]
-    lines = ["| workload | " + " | ".join(libraries) + " | limit | unit |",
-             "| --- |" + " ---: |" * (len(libraries) + 1) + " --- |"]
+    lines = [
+        "| workload | " + " | ".join(libraries) + " | limit | unit |",
+        "| --- |" + " ---: |" * (len(libraries) + 1) + " --- |",
+    ]
     for name, ours in result["results"]["ours"].items():
         cells = [cell(result["results"][library].get(name, {})) for library in libraries]
         cells.append(rate_text(limits[name][0]) if name in limits else "–")
@@ -114,17 +131,26 @@ def picture(name, key):
 
 def files():
     """{path: SVG} of all plots."""
-    of_rates = {picture(name, key): svg(bars, result, names)
-                for name, result in recorded("results").items() for key, names in groups(result).items()}
-    of_sizes = {picture(name, key): svg(scale.draw, key, data)
-                for name, result in recorded("plots").items() for key, data in result["plots"].items()}
+    of_rates = {
+        picture(name, key): svg(bars, result, names)
+        for name, result in recorded("results").items()
+        for key, names in groups(result).items()
+    }
+    of_sizes = {
+        picture(name, key): svg(scale.draw, key, data)
+        for name, result in recorded("plots").items()
+        for key, data in result["plots"].items()
+    }
     return {f"docs/plots/{path}": text for path, text in (of_rates | of_sizes).items()}
 
 
 def heading(result):
     versions = ", ".join(f"{library} {version}" for library, version in result["versions"].items())
-    return [f"### {result['machine']}, {result['date']}",
-            f"{result['threads']} threads; {versions}. Measured by `{result['command']}`.", result.get("note", "")]
+    return [
+        f"### {result['machine']}, {result['date']}",
+        f"{result['threads']} threads; {versions}. Measured by `{result['command']}`.",
+        result.get("note", ""),
+    ]
 
 
 def tables():

@@ -9,26 +9,80 @@ from pathlib import Path
 
 ALICE = Path(__file__).resolve().parent.parent / "examples" / "gpt2_char" / "alice.txt"
 SCRIPTS = [  # first and last code point
-    (0xC0, 0x24F), (0x370, 0x3FF), (0x400, 0x52F), (0x531, 0x586), (0x5D0, 0x5EA), (0x620, 0x64A), (0x905, 0x939),
-    (0xE01, 0xE3A), (0x10D0, 0x10F0), (0x1100, 0x11FF), (0x1E00, 0x1EFF), (0x3041, 0x3096), (0x30A1, 0x30FA),
-    (0x4E00, 0x9FA5), (0x4E00, 0x62FF), (0xAC00, 0xD7A3), (0xFF01, 0xFF5E), (0x1D400, 0x1D454), (0x20000, 0x2A6D6),
+    (0xC0, 0x24F),
+    (0x370, 0x3FF),
+    (0x400, 0x52F),
+    (0x531, 0x586),
+    (0x5D0, 0x5EA),
+    (0x620, 0x64A),
+    (0x905, 0x939),
+    (0xE01, 0xE3A),
+    (0x10D0, 0x10F0),
+    (0x1100, 0x11FF),
+    (0x1E00, 0x1EFF),
+    (0x3041, 0x3096),
+    (0x30A1, 0x30FA),
+    (0x4E00, 0x9FA5),
+    (0x4E00, 0x62FF),
+    (0xAC00, 0xD7A3),
+    (0xFF01, 0xFF5E),
+    (0x1D400, 0x1D454),
+    (0x20000, 0x2A6D6),
 ]
 SIGNS = [(0x2010, 0x2027), (0x20A0, 0x20BF), (0x2190, 0x21FF), (0x2200, 0x22FF), (0x2460, 0x2473), (0x2500, 0x257F)]
 EMOJI = [(0x1F300, 0x1F5FF), (0x1F600, 0x1F64F), (0x1F680, 0x1F6C5), (0x1F900, 0x1F9FF), (0x2600, 0x26FF)]
 SPACES = [
-    " ", " ", " ", "  ", "   ", "\t", "\n", "\n\n", "\r\n", "\v", "\f", "\u00a0", "\u2003", "\u3000", "\u200b", "\x85",
+    " ",
+    " ",
+    " ",
+    "  ",
+    "   ",
+    "\t",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\v",
+    "\f",
+    "\u00a0",
+    "\u2003",
+    "\u3000",
+    "\u200b",
+    "\x85",
 ]
 SPECIAL = [
-    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<bos>", "<eos>", "<unk>", "<s>", "</s>", "<start_of_turn>",
-    "<end_of_turn>", "<unused7>", "<h1>", "</h1>", "<table>", "<|im_end|", "[CLS]", "<0x0A>", "\u2581", "\u2581\u2581",
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<bos>",
+    "<eos>",
+    "<unk>",
+    "<s>",
+    "</s>",
+    "<start_of_turn>",
+    "<end_of_turn>",
+    "<unused7>",
+    "<h1>",
+    "</h1>",
+    "<table>",
+    "<|im_end|",
+    "[CLS]",
+    "<0x0A>",
+    "\u2581",
+    "\u2581\u2581",
 ]
 CODE = [
-    "def {}({}, *args):\n    return {} + {}[{}:]", "for (int {} = 0; {} < {}; ++{}) {{ {}({}); }}", "if {} != {}: # {}",
-    "<div class=\"{}\">{}</div>", "SELECT {}, {} FROM {} WHERE {} >= {};", "{}->{}({}) && !{}",
+    "def {}({}, *args):\n    return {} + {}[{}:]",
+    "for (int {} = 0; {} < {}; ++{}) {{ {}({}); }}",
+    "if {} != {}: # {}",
+    '<div class="{}">{}</div>',
+    "SELECT {}, {} FROM {} WHERE {} >= {};",
+    "{}->{}({}) && !{}",
     "let {}: Vec<{}> = vec![{}];",
-    "#include <{}.h>\n#define {} ({} << {})", "$ {} --{}={} | {} > {}.txt",
+    "#include <{}.h>\n#define {} ({} << {})",
+    "$ {} --{}={} | {} > {}.txt",
     "\\frac{{{}}}{{{}}} \\leq \\sum_{{{}}}^{{{}}}",
-    "{{\"{}\": [{}, {}, null], \"{}\": true}}", "{}'s, {}'LL, I'{} they'Re {}",
+    '{{"{}": [{}, {}, null], "{}": true}}',
+    "{}'s, {}'LL, I'{} they'Re {}",
 ]
 
 
@@ -50,11 +104,13 @@ class Writer:
 
     def name(self):
         letters = "abcdefghijklmnopqrstuvwxyzABCDEXYZ_"
-        return self.one([
-            "".join(self.one(letters) for _ in range(1 + self.below(9))),
-            self.one(self.one(self.prose).split()),
-            str(self.below(10 ** (1 + self.below(7)))),
-        ])
+        return self.one(
+            [
+                "".join(self.one(letters) for _ in range(1 + self.below(9))),
+                self.one(self.one(self.prose).split()),
+                str(self.below(10 ** (1 + self.below(7)))),
+            ]
+        )
 
     def script(self):
         script = [self.one(SCRIPTS)]
@@ -86,8 +142,16 @@ class Writer:
     def text(self):
         prose = self.one(self.prose)
         kinds = [
-            lambda: prose, lambda: prose[self.below(len(prose)):], self.script, self.emoji, self.numbers, self.spaces,
-            self.code, self.special, self.anything, lambda: self.characters(SIGNS, 1 + self.below(6)),
+            lambda: prose,
+            lambda: prose[self.below(len(prose)) :],
+            self.script,
+            self.emoji,
+            self.numbers,
+            self.spaces,
+            self.code,
+            self.special,
+            self.anything,
+            lambda: self.characters(SIGNS, 1 + self.below(6)),
         ]
         return "".join(self.one(kinds)() for _ in range(1 + self.below(3)))
 
@@ -100,7 +164,7 @@ class Writer:
             if change == 0 and at < len(data):
                 data[at] = self.below(256)
             elif change == 1:
-                del data[at:at + 1 + self.below(2)]
+                del data[at : at + 1 + self.below(2)]
             elif change == 2:
                 data[at:at] = bytes([0x80 + self.below(128)])
             else:  # a surrogate, an overlong encoding, a cut character
@@ -126,10 +190,19 @@ def lines(count, seed=17):
 
 CONVERSATIONS = [
     [{"role": "user", "content": "Hello!"}],
-    [{"role": "user", "content": "What is 2 + 2?"}, {"role": "assistant", "content": "4"},
-     {"role": "user", "content": "And 3 + 3?\nThink.  "}],
-    [{"role": "system", "content": "You answer in one word."},
-     {"role": "user", "content": "Gr\u00fc\u00dfe, \u4f60\u597d \U0001f600"}],
-    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|> {{ 1 }}"},
-     {"role": "assistant", "content": "\n\tdef f(): pass"}, {"role": "user", "content": ""}],
+    [
+        {"role": "user", "content": "What is 2 + 2?"},
+        {"role": "assistant", "content": "4"},
+        {"role": "user", "content": "And 3 + 3?\nThink.  "},
+    ],
+    [
+        {"role": "system", "content": "You answer in one word."},
+        {"role": "user", "content": "Gr\u00fc\u00dfe, \u4f60\u597d \U0001f600"},
+    ],
+    [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "<|im_end|> {{ 1 }}"},
+        {"role": "assistant", "content": "\n\tdef f(): pass"},
+        {"role": "user", "content": ""},
+    ],
 ]

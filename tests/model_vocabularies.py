@@ -51,7 +51,7 @@ def learned_merges(words, count):
             if best[0] in symbols:
                 out, i = [], 0
                 while i < len(symbols):
-                    joined = symbols[i:i + 2] == best
+                    joined = symbols[i : i + 2] == best
                     out.append("".join(best) if joined else symbols[i])
                     i += 2 if joined else 1
                 parts[word] = tuple(out)
@@ -73,9 +73,13 @@ def bpe(pre, merges=300):
         types.append(kind)
     end = tokens.index("<|endoftext|>")
     return {
-        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre, "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": types, "tokenizer.ggml.merges": [" ".join(pair) for pair in pairs],
-        "tokenizer.ggml.bos_token_id": end, "tokenizer.ggml.eos_token_id": end,
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": pre,
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": types,
+        "tokenizer.ggml.merges": [" ".join(pair) for pair in pairs],
+        "tokenizer.ggml.bos_token_id": end,
+        "tokenizer.ggml.eos_token_id": end,
     }
 
 
@@ -86,7 +90,7 @@ def pieces(seed, count):
         for word in (SPACE + re.sub(" +", SPACE, text.strip())).replace(SPACE, "\0" + SPACE).split("\0"):
             for size in range(1, 8):
                 for i in range(len(word) - size + 1):
-                    counts[word[i:i + size]] += 1
+                    counts[word[i : i + size]] += 1
     usable = [p for p in counts if not UNUSABLE.search(p)]
     return sorted(usable, key=lambda p: (-counts[p] * len(p), p))[:count]
 
@@ -101,10 +105,15 @@ def spm(space_prefix=True):
     types += [NORMAL] * (len(tokens) - len(types))
     scores = [0.0] * len(names) + [-float(i // 3) for i in range(len(tokens) - len(names))]
     return {
-        "tokenizer.ggml.model": "llama", "tokenizer.ggml.pre": "default", "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": types, "tokenizer.ggml.scores": scores,
-        "tokenizer.ggml.add_space_prefix": space_prefix, "tokenizer.ggml.bos_token_id": 1,
-        "tokenizer.ggml.eos_token_id": 2, "tokenizer.ggml.unknown_token_id": 0,
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.pre": "default",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": types,
+        "tokenizer.ggml.scores": scores,
+        "tokenizer.ggml.add_space_prefix": space_prefix,
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 0,
     }
 
 
@@ -116,10 +125,15 @@ def wordpiece():
     tokens = list(dict.fromkeys([*names, *(SPACE + c for c in letters), *letters, *found]))
     tokens = [t for t in tokens if t != SPACE]
     return {
-        "tokenizer.ggml.model": "bert", "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.model": "bert",
+        "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.token_type": [CONTROL] * 5 + [NORMAL] * (len(tokens) - 5),
-        "tokenizer.ggml.padding_token_id": 0, "tokenizer.ggml.unknown_token_id": 1, "tokenizer.ggml.bos_token_id": 2,
-        "tokenizer.ggml.seperator_token_id": 3, "tokenizer.ggml.eos_token_id": 3, "tokenizer.ggml.mask_token_id": 4,
+        "tokenizer.ggml.padding_token_id": 0,
+        "tokenizer.ggml.unknown_token_id": 1,
+        "tokenizer.ggml.bos_token_id": 2,
+        "tokenizer.ggml.seperator_token_id": 3,
+        "tokenizer.ggml.eos_token_id": 3,
+        "tokenizer.ggml.mask_token_id": 4,
     }
 
 
@@ -131,17 +145,27 @@ def unigram(space_prefix=True, merge_spaces=True):
     rng = np.random.default_rng(1)
     scores = [0.0] * 4 + [float(np.float32(-3 - 0.002 * i - rng.random())) for i in range(len(tokens) - 4)]
     return {
-        "tokenizer.ggml.model": "t5", "tokenizer.ggml.pre": "default", "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.model": "t5",
+        "tokenizer.ggml.pre": "default",
+        "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.token_type": [CONTROL, CONTROL, UNKNOWN, USER_DEFINED] + [NORMAL] * (len(tokens) - 4),
-        "tokenizer.ggml.scores": scores, "tokenizer.ggml.add_space_prefix": space_prefix,
-        "tokenizer.ggml.remove_extra_whitespaces": merge_spaces, "tokenizer.ggml.padding_token_id": 0,
-        "tokenizer.ggml.eos_token_id": 1, "tokenizer.ggml.unknown_token_id": 2, "tokenizer.ggml.add_eos_token": True,
+        "tokenizer.ggml.scores": scores,
+        "tokenizer.ggml.add_space_prefix": space_prefix,
+        "tokenizer.ggml.remove_extra_whitespaces": merge_spaces,
+        "tokenizer.ggml.padding_token_id": 0,
+        "tokenizer.ggml.eos_token_id": 1,
+        "tokenizer.ggml.unknown_token_id": 2,
+        "tokenizer.ggml.add_eos_token": True,
     }
 
 
 KINDS = {
-    "spm": spm, "spm without space": lambda: spm(False), "wordpiece": wordpiece, "unigram": unigram,
-    "unigram with spaces": lambda: unigram(True, False), "unigram without prefix": lambda: unigram(False, False),
+    "spm": spm,
+    "spm without space": lambda: spm(False),
+    "wordpiece": wordpiece,
+    "unigram": unigram,
+    "unigram with spaces": lambda: unigram(True, False),
+    "unigram without prefix": lambda: unigram(False, False),
 }
 
 

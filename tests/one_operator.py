@@ -20,10 +20,12 @@ def model_of(op, operands, outputs, fed=range(99), domain="com.microsoft", **att
     feeds = {n: np.asarray(v) for k, (n, v) in enumerate(zip(names, operands)) if n and k in fed}
     node = helper.make_node(op, names, [f"o{k}" for k in range(outputs)], domain=domain, **attrs)
     graph = helper.make_graph(
-        [node], "one",
+        [node],
+        "one",
         [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in feeds.items()],
         [ValueInfoProto(name=n, type=TypeProto()) for n in node.output],
-        [numpy_helper.from_array(np.asarray(v), n) for n, v in zip(names, operands) if n and n not in feeds])
+        [numpy_helper.from_array(np.asarray(v), n) for n, v in zip(names, operands) if n and n not in feeds],
+    )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8), feeds
 

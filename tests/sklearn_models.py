@@ -66,9 +66,16 @@ def models():
     yield "ada boost regressor", ensemble.AdaBoostRegressor(n_estimators=5, random_state=0), x, values
     yield "bagging classifier", ensemble.BaggingClassifier(n_estimators=4, random_state=0), x, y
     yield "isolation forest", ensemble.IsolationForest(n_estimators=5, random_state=0), x, None
-    yield "voting classifier", ensemble.VotingClassifier(
-        [("a", linear_model.LogisticRegression()), ("b", naive_bayes.GaussianNB())], flatten_transform=False,
-        voting="soft"), x, y
+    yield (
+        "voting classifier",
+        ensemble.VotingClassifier(
+            [("a", linear_model.LogisticRegression()), ("b", naive_bayes.GaussianNB())],
+            flatten_transform=False,
+            voting="soft",
+        ),
+        x,
+        y,
+    )
     yield "logistic regression", linear_model.LogisticRegression(), x, y
     yield "logistic regression of two", linear_model.LogisticRegression(), two, half
     yield "linear regression", linear_model.LinearRegression(), x, values
@@ -92,18 +99,33 @@ def models():
     yield "multinomial bayes", naive_bayes.MultinomialNB(), positive, y
     yield "bernoulli bayes", naive_bayes.BernoulliNB(), x, y
     yield "network classifier", neural_network.MLPClassifier((8,), max_iter=60, random_state=0), x, y
-    yield "network regressor", neural_network.MLPRegressor(
-        hidden_layer_sizes=(8,), max_iter=60, random_state=0), x, values
+    yield (
+        "network regressor",
+        neural_network.MLPRegressor(hidden_layer_sizes=(8,), max_iter=60, random_state=0),
+        x,
+        values,
+    )
     yield "gaussian mixture", mixture.GaussianMixture(2, random_state=0), x, None
     yield "calibrated classifier", calibration.CalibratedClassifierCV(naive_bayes.GaussianNB(), cv=2), x, y
     yield "one against all", multiclass.OneVsRestClassifier(linear_model.LogisticRegression()), x, y
-    for name in ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "PolynomialFeatures", "Binarizer",
-                 "PowerTransformer"):
+    for name in (
+        "StandardScaler",
+        "MinMaxScaler",
+        "MaxAbsScaler",
+        "RobustScaler",
+        "PolynomialFeatures",
+        "Binarizer",
+        "PowerTransformer",
+    ):
         yield name, getattr(preprocessing, name)(), x, None
     for norm in ("l1", "l2", "max"):
         yield f"Normalizer {norm}", preprocessing.Normalizer(norm), x, None
-    yield "KBinsDiscretizer", preprocessing.KBinsDiscretizer(
-        encode="ordinal", quantile_method="averaged_inverted_cdf"), x, None
+    yield (
+        "KBinsDiscretizer",
+        preprocessing.KBinsDiscretizer(encode="ordinal", quantile_method="averaged_inverted_cdf"),
+        x,
+        None,
+    )
     yield "SimpleImputer", impute.SimpleImputer(), holes, None
     yield "KNNImputer", impute.KNNImputer(n_neighbors=2), holes, None
     yield "principal components", decomposition.PCA(2), x, None
@@ -111,26 +133,53 @@ def models():
     yield "selected columns", feature_selection.SelectKBest(k=2), x, y
     yield "OrdinalEncoder", preprocessing.OrdinalEncoder(), np.stack([names, names[::-1]], 1).astype(object), None
     yield "OneHotEncoder", preprocessing.OneHotEncoder(sparse_output=False), np.round(x), None
-    yield "OneHotEncoder of strings", preprocessing.OneHotEncoder(sparse_output=False), names[:, None].astype(
-        object), None
+    yield (
+        "OneHotEncoder of strings",
+        preprocessing.OneHotEncoder(sparse_output=False),
+        names[:, None].astype(object),
+        None,
+    )
     yield "LabelEncoder", preprocessing.LabelEncoder(), names.astype(object), None
     text = np.array(TEXTS, object)
     yield "counts of words", feature_extraction.text.CountVectorizer(), text, None
     yield "weighted words", feature_extraction.text.TfidfVectorizer(ngram_range=(1, 2)), text, None
-    yield "classifier of texts", pipeline.make_pipeline(feature_extraction.text.TfidfVectorizer(
-        lowercase=False), linear_model.LogisticRegression()), text, y[:24]
+    yield (
+        "classifier of texts",
+        pipeline.make_pipeline(
+            feature_extraction.text.TfidfVectorizer(lowercase=False), linear_model.LogisticRegression()
+        ),
+        text,
+        y[:24],
+    )
     yield "scaled and classified", pipeline.make_pipeline(preprocessing.StandardScaler(), svm.SVC()), x, names
-    yield "columns of two kinds", pipeline.make_pipeline(compose.ColumnTransformer(
-        [("a", preprocessing.MinMaxScaler(), [0, 1]), ("b", preprocessing.StandardScaler(), [2, 3, 4])]),
-        ensemble.RandomForestClassifier(**few)), x, y
-    yield "imputed and boosted", pipeline.make_pipeline(impute.SimpleImputer(strategy="median"),
-                                                        ensemble.GradientBoostingRegressor(**few)), holes, values
+    yield (
+        "columns of two kinds",
+        pipeline.make_pipeline(
+            compose.ColumnTransformer(
+                [("a", preprocessing.MinMaxScaler(), [0, 1]), ("b", preprocessing.StandardScaler(), [2, 3, 4])]
+            ),
+            ensemble.RandomForestClassifier(**few),
+        ),
+        x,
+        y,
+    )
+    yield (
+        "imputed and boosted",
+        pipeline.make_pipeline(impute.SimpleImputer(strategy="median"), ensemble.GradientBoostingRegressor(**few)),
+        holes,
+        values,
+    )
 
 
 def expected(model, x):
     """What scikit-learn answers, by method: those that the converted model has outputs for, in their order."""
-    for methods in (("predict", "predict_proba"), ("predict", "decision_function"), ("predict", "score_samples"),
-                    ("predict",), ("transform",)):
+    for methods in (
+        ("predict", "predict_proba"),
+        ("predict", "decision_function"),
+        ("predict", "score_samples"),
+        ("predict",),
+        ("transform",),
+    ):
         if all(hasattr(model, m) for m in methods):
             found = [getattr(model, m)(x) for m in methods]
             return [f.toarray() if hasattr(f, "toarray") else np.asarray(f) for f in found]
@@ -146,8 +195,7 @@ def converted(model, x):
     shape = [None, x.shape[1]] if x.ndim == 2 else [None]
     kind = (StringTensorType if text else FloatTensorType)(shape)
     classifier = hasattr(model, "predict_proba") or hasattr(model, "decision_function") and hasattr(model, "classes_")
-    options = {"zipmap": False} if classifier and type(model).__name__ not in (
-        "LinearSVC", "GaussianMixture") else None
+    options = {"zipmap": False} if classifier and type(model).__name__ not in ("LinearSVC", "GaussianMixture") else None
     return to_onnx(model, initial_types=[("x", kind)], options=options, target_opset={"": 18, "ai.onnx.ml": 3})
 
 

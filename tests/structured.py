@@ -54,7 +54,7 @@ def schema(dice, depth=3):
     if kind in ("boolean", "null"):
         return {"type": kind}
     if kind == "enum":
-        return {"enum": dice.sample([1, "a", None, True, "é\"\\", [1, 2], {"a": 1}, 2.5, "x/y"], dice.randrange(1, 5))}
+        return {"enum": dice.sample([1, "a", None, True, 'é"\\', [1, 2], {"a": 1}, 2.5, "x/y"], dice.randrange(1, 5))}
     if kind == "const":
         return {"const": dice.choice([3, "c", None, {"k": [1]}, "two words"])}
     if kind == "array":

@@ -250,3 +250,24 @@ def write_lora(path: Path | str, kind: str, tensors: dict[str, np.ndarray] | Non
     writer.write_tensors_to_file()
     writer.close()
     return Path(path)
+
+
+class Letters:
+    """A tokenizer of one character per token."""
+
+    bos, eos, eog, n_vocab = 0, 1, {1}, VOCAB
+
+    def encode(self, text, add_bos=None, special=False):
+        return [ord(c) - 33 + 3 for c in text]
+
+    def decode(self, ids):
+        return "".join(chr(i - 3 + 33) for i in ids if i >= 3)
+
+    def decoder(self):
+        return self
+
+    def push(self, token):
+        return self.decode([token])
+
+    def flush(self):
+        return ""

@@ -69,9 +69,7 @@ class Model:
         for n, count in groups:
             # the group's part of q, k and v [C, N] as views [C / H, n, H, count]
             strides = (row, 4 * size, n * row)
-            q, k, v = (
-                ggml.ggml_view_4d(ctx, y, size, n, self.heads, count, *strides, first * row) for y in qkv
-            )
+            q, k, v = (ggml.ggml_view_4d(ctx, y, size, n, self.heads, count, *strides, first * row) for y in qkv)
             # soft_max(q k / sqrt(C / H)) v: [C / H, H, n, count] -> [C, n * count]
             y = ggml.ggml_flash_attn_ext(ctx, q, k, v, None, size**-0.5, 0.0, 0.0)
             results.append(ggml.ggml_reshape_2d(ctx, y, self.dim, n * count))

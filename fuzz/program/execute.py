@@ -161,7 +161,7 @@ class Built:
     def argument(self, fn, a):
         if not isinstance(a, dict):
             return a
-        (kind, value), = a.items()
+        ((kind, value),) = a.items()
         if kind == "t":
             return self.tensors[value]
         if kind == "callback":

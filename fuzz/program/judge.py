@@ -211,7 +211,7 @@ def gradient(program, k, text):
 
 
 def gradient_problem(program, gradients, noisy):
-    """"checked", why there is no check, or what is wrong with the gradients: their product with a random direction
+    """ "checked", why there is no check, or what is wrong with the gradients: their product with a random direction
     against the slope of the float64 loss along it.
     """
     if any(item.get("fn") == "mul_mat" and item["tol"] == 0.03 for item in program.items):

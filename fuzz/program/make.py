@@ -180,7 +180,7 @@ class Builder:
     def passed(self, fn, a):
         if not isinstance(a, dict):
             return a
-        (kind, value), = a.items()
+        ((kind, value),) = a.items()
         if kind == "t":
             return self.known[value].t
         if kind == "callback":

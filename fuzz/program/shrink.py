@@ -145,7 +145,7 @@ def argument(a, i):
     """An argument of call i as source text."""
     if not isinstance(a, dict):
         return f"float({str(a)!r})" if isinstance(a, float) and not np.isfinite(a) else repr(a)
-    (kind, value), = a.items()
+    ((kind, value),) = a.items()
     if kind == "t":
         return f"t{value}"
     if kind == "callback":

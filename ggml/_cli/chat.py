@@ -90,7 +90,6 @@ class Conversation:
         self.messages.append({"role": "assistant", "content": text})
         return text
 
-
     def command(self, line):
         """Does what a command says; False if it ends the program."""
         name = line.lower()

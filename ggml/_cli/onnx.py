@@ -27,8 +27,14 @@ def add_arguments(parser):
     add_model(parser, "file", ".onnx", metavar="MODEL", help="ONNX file, or an installed package with one")
     parser.add_argument("--run", dest="data", metavar="INPUTS.npz", help="run the model on the arrays of a file")
     parser.add_argument("-o", "--out", metavar="OUTPUTS.npz", help="write the outputs (with --run)")
-    parser.add_argument("--shape", metavar="NAME=2,3,4", type=shape, action="append", default=[],
-                        help="shape of an input for the overview (default: 1 for open dimensions)")
+    parser.add_argument(
+        "--shape",
+        metavar="NAME=2,3,4",
+        type=shape,
+        action="append",
+        default=[],
+        help="shape of an input for the overview (default: 1 for open dimensions)",
+    )
     parser.add_argument("--threads", type=between(1, 512), metavar="N", help="threads (default: all CPUs)")
     parser.add_argument("--weights", choices=["f16", "q8_0", "q4_0"], help="type to store matrices in")
     parser.add_argument("--strict", action="store_true", help="fail if an operator would run on the host")

@@ -165,8 +165,10 @@ def remarks(tensors, new, misfits, options):
     names = [tensor.contents.name.decode() for tensor in tensors]
     groups: dict = {}
     if tensors and not new and not misfits:
-        yield (f"nothing to convert: no tensor of two or more dimensions whose name ends in 'weight' has another type "
-               f"than {options.type} (the tensors: {', '.join(names[:3])}{', ...' * (len(names) > 3)})")
+        yield (
+            f"nothing to convert: no tensor of two or more dimensions whose name ends in 'weight' has another type "
+            f"than {options.type} (the tensors: {', '.join(names[:3])}{', ...' * (len(names) > 3)})"
+        )
     for tensor, name in zip(tensors, names):
         if name in misfits:
             wanted, width = misfits[name]

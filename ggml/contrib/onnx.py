@@ -69,8 +69,10 @@ class GgmlRuntimeBackend(backend.Backend):
             ValueError: the device or the policy is not supported, or the model is broken.
         """
         if fallback_policy not in POLICIES:
-            raise ValueError(f"GgmlRuntimeBackend.prepare: fallback_policy is {fallback_policy!r}: need one of "
-                             f"{', '.join(map(repr, POLICIES))}")
+            raise ValueError(
+                f"GgmlRuntimeBackend.prepare: fallback_policy is {fallback_policy!r}: need one of "
+                f"{', '.join(map(repr, POLICIES))}"
+            )
         return super().prepare(model, device, **{"strict": POLICIES[fallback_policy], **kwargs})
 
 
@@ -112,8 +114,13 @@ class OnnxOperators:
 
 # ---- The domain com.ggml ---------------------------------------------------------------------------------------------
 UNARY = {"com.ggml.SiLU": ggml.ggml_silu, "com.ggml.QuickGelu": ggml.ggml_gelu_quick}
-GATED = {"com.ggml.ReGLU": ggml.ggml_reglu, "com.ggml.GeGLU": ggml.ggml_geglu, "com.ggml.SwiGLU": ggml.ggml_swiglu,
-         "com.ggml.GeGLUErf": ggml.ggml_geglu_erf, "com.ggml.GeGLUQuick": ggml.ggml_geglu_quick}
+GATED = {
+    "com.ggml.ReGLU": ggml.ggml_reglu,
+    "com.ggml.GeGLU": ggml.ggml_geglu,
+    "com.ggml.SwiGLU": ggml.ggml_swiglu,
+    "com.ggml.GeGLUErf": ggml.ggml_geglu_erf,
+    "com.ggml.GeGLUQuick": ggml.ggml_geglu_quick,
+}
 
 
 @rules.rule(*UNARY)
@@ -131,9 +138,16 @@ def gated(b, node, x):
 def flash_attention(b, node, q, k, v, mask=None):
     """Attention of (batch, heads, tokens, width)."""
     mask = None if mask is None else ggml.ggml_cast(b.ctx, b.contiguous(mask).t, ggml.GGML_TYPE_F16)
-    t = ggml.ggml_flash_attn_ext(b.ctx, b.use(q).t, b.use(k).t, b.use(v).t, mask,
-                                 node.attr("scale", 1 / math.sqrt(q.shape[-1])), node.attr("max_bias", 0.0),
-                                 node.attr("logit_softcap", 0.0))
+    t = ggml.ggml_flash_attn_ext(
+        b.ctx,
+        b.use(q).t,
+        b.use(k).t,
+        b.use(v).t,
+        mask,
+        node.attr("scale", 1 / math.sqrt(q.shape[-1])),
+        node.attr("max_bias", 0.0),
+        node.attr("logit_softcap", 0.0),
+    )
     batch, heads, tokens, _ = q.shape
     return b.transpose(b.like(t, (batch, tokens, heads, v.shape[-1]), F32), (0, 2, 1, 3))
 

@@ -106,8 +106,10 @@ class Backend(onnx.backend.base.Backend):
         """
         version = kwargs.pop("opset_version", None) or onnx.defs.onnx_opset_version()
         names, arrays = [n for n in node.input if n], [np.asarray(v) for v in inputs]
-        infos = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
-                 for n, a in zip(names, arrays)]
+        infos = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, a in zip(names, arrays)
+        ]
         results = [ValueInfoProto(name=n, type=TypeProto()) for n in node.output if n]
         opsets = [helper.make_opsetid("", version)]
         if node.domain:

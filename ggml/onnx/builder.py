@@ -89,8 +89,12 @@ class Builder(Layout):
         if is_float(x.dtype):
             return z
         column = x.origin.x if isinstance(x.origin, Spread) else x
-        if isinstance(y, Known) and column.shape[-1:] == (1,) and 1 < z.shape[-1] == y.array.size \
-                and (y.array.reshape(-1) == np.arange(z.shape[-1])).all():
+        if (
+            isinstance(y, Known)
+            and column.shape[-1:] == (1,)
+            and 1 < z.shape[-1] == y.array.size
+            and (y.array.reshape(-1) == np.arange(z.shape[-1])).all()
+        ):
             z.origin = OneHot(column)
         return z
 

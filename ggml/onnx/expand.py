@@ -31,7 +31,8 @@ def standard_body(node, values):
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.version]
         types = [type_of(v).SerializeToString() for v in values]
         text = schema.get_context_dependent_function_with_opset_version(
-            versions[-1] if versions else node.version, node.proto.SerializeToString(), types)
+            versions[-1] if versions else node.version, node.proto.SerializeToString(), types
+        )
     if not text:
         raise OnHost("there is no rule for the operator")
     return text if isinstance(text, FunctionProto) else FunctionProto.FromString(text)

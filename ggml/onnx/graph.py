@@ -181,8 +181,10 @@ def external_array(tensor, folder):
     root = Path(folder).resolve()
     path = (root / where.get("location", "")).resolve()
     if not path.is_relative_to(root) or not path.is_file():
-        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} is stored in {where.get('location')!r}: "
-                         "need a file in the model's folder")
+        raise ModelError(
+            f"ggml.onnx: tensor {tensor.name!r} is stored in {where.get('location')!r}: "
+            "need a file in the model's folder"
+        )
     dtype, shape = numpy_type(tensor.data_type, f"tensor {tensor.name!r}"), tuple(tensor.dims)
     try:
         offset, length = int(where.get("offset", 0)), int(where.get("length", 0))
@@ -192,8 +194,9 @@ def external_array(tensor, folder):
     n_bytes = -(-count // packed) * dtype.itemsize
     end = offset + max(n_bytes, length)
     if offset < 0 or count < 0 or end > size or dtype.hasobject:
-        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} needs bytes {offset} to {end} of {path.name}, "
-                         f"which has {size}")
+        raise ModelError(
+            f"ggml.onnx: tensor {tensor.name!r} needs bytes {offset} to {end} of {path.name}, which has {size}"
+        )
     if not count:
         return np.empty(shape, dtype)
     if packed == 1:

@@ -83,8 +83,10 @@ def by_reference(node, values):
             raise UnfitError("there is no implementation of the operator") from error
         types = [getattr(v, "dtype", type(v).__name__) for v in values if v is not None]
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("ggml.") and not hasattr(v, "nodes")}
-        raise UnfitError(f"operands of {', '.join(map(str, types)) or 'no type'} in these shapes, with "
-                         f"{shown(attrs) or 'no attributes'}, do not fit the operator") from error
+        raise UnfitError(
+            f"operands of {', '.join(map(str, types)) or 'no type'} in these shapes, with "
+            f"{shown(attrs) or 'no attributes'}, do not fit the operator"
+        ) from error
 
 
 def shown(attrs):

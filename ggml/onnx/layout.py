@@ -193,7 +193,8 @@ class Layout(Owner):
             return self.take(x, np.broadcast_to(np.arange(count(own)).reshape(own), shape))
         y = self.reshape(x, merged[0])
         return self.reshape(
-            self.with_shape(ggml.ggml_repeat_4d(self.ctx, y.t, *extents(merged[1])), merged[1], x), shape)
+            self.with_shape(ggml.ggml_repeat_4d(self.ctx, y.t, *extents(merged[1])), merged[1], x), shape
+        )
 
     def concat(self, values, axis):
         """Joins values along an axis."""

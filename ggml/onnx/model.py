@@ -30,10 +30,14 @@ class UnknownOperatorError(ModelError):
         found: dict = {}
         for node in nodes:
             found.setdefault(node.op, []).append(node.name)
-        words = [f"{op} (node {names[0]!r}{f' and {len(names) - 1} more' if names[1:] else ''})"
-                 for op, names in found.items()]
-        super().__init__(f"ggml.onnx.load: there is no implementation of {', '.join(words)}: a newer version of "
-                         "ggml or onnx, or functions in the model, may have them")
+        words = [
+            f"{op} (node {names[0]!r}{f' and {len(names) - 1} more' if names[1:] else ''})"
+            for op, names in found.items()
+        ]
+        super().__init__(
+            f"ggml.onnx.load: there is no implementation of {', '.join(words)}: a newer version of "
+            "ggml or onnx, or functions in the model, may have them"
+        )
 
 
 class Engine(Owner):
@@ -164,8 +168,9 @@ class Model(LockOwner):
                 chosen = trainable(self.nodes, constants) if names is None else list(names)
                 wrong = [n for n in chosen if n not in constants or not is_float(constants[n].dtype)]
                 if wrong or not chosen:
-                    raise ValueError(f"Model.parameters: {', '.join(map(repr, wrong)) or 'the model'}: no initialiser "
-                                     "of type float")
+                    raise ValueError(
+                        f"Model.parameters: {', '.join(map(repr, wrong)) or 'the model'}: no initialiser of type float"
+                    )
                 for name in chosen:
                     array, shape = constants[name].array, constants[name].shape
                     t = self.engine.arena.upload(array.astype(np.float32).reshape(extents(shape)[::-1]))
@@ -212,8 +217,13 @@ class Model(LockOwner):
         return [checked(i, given[i.name]) for i in wanted]
 
 
-FIXED = {"BatchNormalization": (3, 4), "Resize": (1, 2, 3), "Upsample": (1,), "QuantizeLinear": (1, 2),
-         "DequantizeLinear": (0, 1, 2)}  # operands that are not weights, by operator
+FIXED = {
+    "BatchNormalization": (3, 4),
+    "Resize": (1, 2, 3),
+    "Upsample": (1,),
+    "QuantizeLinear": (1, 2),
+    "DequantizeLinear": (0, 1, 2),
+}  # operands that are not weights, by operator
 
 
 def trainable(nodes, constants):
@@ -238,8 +248,9 @@ def checked(info, value):
             raise TypeError(f"Model.run: input {info.name!r} is {array.dtype}: need {info.dtype}")
         array = array.astype(info.dtype)
     shape = info.shape
-    if shape is not None and (len(shape) != array.ndim
-                              or any(isinstance(d, int) and d not in (n, -1) for d, n in zip(shape, array.shape))):
+    if shape is not None and (
+        len(shape) != array.ndim or any(isinstance(d, int) and d not in (n, -1) for d, n in zip(shape, array.shape))
+    ):
         raise ValueError(f"Model.run: input {info.name!r} is {list(array.shape)}: need {list(shape)}")
     return array
 
@@ -283,8 +294,10 @@ def require_attributes(nodes):
         given = {a.name for a in node.proto.attribute}
         lacking = [name for name, a in schema.attributes.items() if a.required and name not in given]
         if lacking and called(node.proto, node.proto.op_type) not in node.scope.functions:
-            raise ModelError(f"ggml.onnx.load: {node} lacks the attribute {lacking[0]!r}, which version "
-                             f"{schema.since_version} of the operator requires")
+            raise ModelError(
+                f"ggml.onnx.load: {node} lacks the attribute {lacking[0]!r}, which version "
+                f"{schema.since_version} of the operator requires"
+            )
 
 
 def fold(nodes, known, engine, graph_outputs):
@@ -324,9 +337,14 @@ def mark_rounded(nodes, outputs):
     for node in (n for n in reversed(nodes) if n.outputs):
         name, users = node.outputs[0], readers.get(node.outputs[0], ())
         node.attrs["ggml.readers"] = len(users) + 2 * (name in outputs)
-        if name not in outputs and users and all(
-                n.op == "Cast" and n.attr("to") == TensorProto.FLOAT
-                or n.op in passing and n.outputs[0] in converted for n in users):
+        if (
+            name not in outputs
+            and users
+            and all(
+                n.op == "Cast" and n.attr("to") == TensorProto.FLOAT or n.op in passing and n.outputs[0] in converted
+                for n in users
+            )
+        ):
             converted.add(name)
             node.attrs["ggml.rounded"] = node.op in ("MatMulInteger", "ConvInteger")
 

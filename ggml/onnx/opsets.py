@@ -62,6 +62,8 @@ def aligned(node, x, y):
         return y
     after = len(x) - node.attrs[ALIGN] % max(len(x), 1) - len(y)
     if after < 0:
-        raise ValueError(f"axis is {node.attrs[ALIGN]}: the {len(y)} dimensions of the second operand exceed the "
-                         f"{len(x)} of the first")
+        raise ValueError(
+            f"axis is {node.attrs[ALIGN]}: the {len(y)} dimensions of the second operand exceed the "
+            f"{len(x)} of the first"
+        )
     return (*y, *(1,) * after)

@@ -26,8 +26,10 @@ from .opsets import ALIGN, aligned
 from .values import Drive, Feed, Known, NeedValue, OnHost, Opaque, Parameter, Sequence, bounds_of, extents, require_held
 
 PLANS = 16  # prepared graphs that a program keeps
-ALONG = set("ArgMax ArgMin Compress Concat Gather GatherElements Hardmax LayerNormalization LogSoftmax LpNormalization "
-            "RMSNormalization ScatterElements Softmax Split TopK".split())  # operators along an axis of their operand
+ALONG = set(
+    "ArgMax ArgMin Compress Concat Gather GatherElements Hardmax LayerNormalization LogSoftmax LpNormalization "
+    "RMSNormalization ScatterElements Softmax Split TopK".split()
+)  # operators along an axis of their operand
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
 
 
@@ -269,8 +271,13 @@ class Lowering:
             raise OnHost("the values of an operand decide the shape of the result")
         roots = self.roots(names)
         feeds = [self.env[r] for r in roots]
-        small = all(isinstance(f, Known) or isinstance(f, Feed) and np.prod(f.shape) <= ROOT
-                    and (f is value or f.dtype.kind in "biu") for f in feeds)
+        small = all(
+            isinstance(f, Known)
+            or isinstance(f, Feed)
+            and np.prod(f.shape) <= ROOT
+            and (f is value or f.dtype.kind in "biu")
+            for f in feeds
+        )
         if isinstance(value, Feed):
             self.program.by_value.add(value.name)
             raise RetraceError
@@ -351,8 +358,18 @@ class Plan(Owner):
         self.graph, self.memory = None, None
         if computed:
             self.build(computed)
-        self.feeds = [(lowering.program.inputs.index(f.name), to_numpy(f.tensor.t).reshape(extents(f.shape)[::-1]),
-                       extents(f.shape)[::-1]) for f in self.builder.feeds] if computed else []
+        self.feeds = (
+            [
+                (
+                    lowering.program.inputs.index(f.name),
+                    to_numpy(f.tensor.t).reshape(extents(f.shape)[::-1]),
+                    extents(f.shape)[::-1],
+                )
+                for f in self.builder.feeds
+            ]
+            if computed
+            else []
+        )
 
     def build(self, computed):
         """Builds the graph of results, and gives its tensors memory."""

@@ -34,8 +34,10 @@ class OneGraph(Lowering):
     def finish(self, step, by_value, node=None):
         if step is not None:
             last = self.entries[-1]
-            raise NodeError(f"ggml.onnx.Training: the model is not one graph: node {last.name!r} ({last.op}) runs "
-                            f"outside of the graph: {last.why}")
+            raise NodeError(
+                f"ggml.onnx.Training: the model is not one graph: node {last.name!r} ({last.op}) runs "
+                f"outside of the graph: {last.why}"
+            )
         if self.nodes:
             raise NodeError(f"ggml.onnx.Training: the model is not one graph: computed values decide {self.nodes[0]}")
 
@@ -121,8 +123,10 @@ class Training(Owner):
         shapes = [t.shape for t in targets], [shape for _, shape in self.targets]
         if key != self.key or shapes[0] != shapes[1]:
             given, need = ([p[0] for p in k if p != "opaque"] for k in (key, self.key))
-            raise ValueError(f"ggml.onnx.Training: the batch has inputs {given} and targets {shapes[0]}: need inputs "
-                             f"{need} and targets {shapes[1]}, and equal values where they decide shapes")
+            raise ValueError(
+                f"ggml.onnx.Training: the batch has inputs {given} and targets {shapes[0]}: need inputs "
+                f"{need} and targets {shapes[1]}, and equal values where they decide shapes"
+            )
         with self.model._lock:
             for place, view in self.feeds:
                 np.copyto(view, values[place].reshape(view.shape), casting="unsafe")

@@ -28,8 +28,9 @@ def extra_types(*names):
 
 
 WIDENED = {np.dtype(np.float16)} | extra_types("bfloat16")
-NARROW = extra_types("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-                     "float4_e2m1fn")
+NARROW = extra_types(
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn"
+)
 SMALL_INTEGERS = extra_types("int4", "uint4", "int2", "uint2")
 
 

@@ -1,5 +1,5 @@
 /* Structs, enums and small inline helpers that every part shares. No Python here. Struct layouts are those of the
- * ggml surface (tests/test_layout.py holds them against the manifest and the ctypes mirrors). */
+ * ggml surface (tests/graph/test_layout.py holds them against the manifest and the ctypes mirrors). */
 #ifndef GG_ENGINE_H
 #define GG_ENGINE_H
 

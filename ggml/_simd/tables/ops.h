@@ -11,7 +11,7 @@
  *             PER_PRODUCT(d)   elements of the result times ne[d] of the first operand, at GG_PRODUCTS_PER_NS
  *             SPLIT            no estimate: all threads share the node
  * OVERWRITES  the operands (A, B, C: the first, second, third) whose memory the result may take, where shape, type and
- *             strides are equal and no other operand lies in the same memory. tests/test_overwrites.py holds this
+ *             strides are equal and no other operand lies in the same memory. tests/ops/test_overwrites.py holds this
  *             against computed results.
  * FLAGS       LEAF      holds data, there is no kernel
  *             VIEW      shows the memory of its first operand, there is no kernel

@@ -287,7 +287,6 @@ class Attention(Norms):
         if self.caches is not None:
             self.caches[layer]["state"].keep(self, state)
 
-
     def queries_keys_values(self, layer: int, x: Tensor) -> list[Tensor]:
         """q [D, H, N], k and v [D, G, N] of x [C, N], by one matrix or by three."""
         c, b = self.config, f"blk.{layer}."

@@ -304,4 +304,3 @@ class Generating:
         finally:
             for text in texts:
                 text.close()
-

@@ -121,9 +121,7 @@ class PagedCache:
         """The attention of q to what was stored."""
         k, v = stored
         table, cap = g.inputs.pages[self.window].table, g.config.attn_softcap
-        return ggml.ext.paged_attention(
-            g.ctx, q, k, v, table, scale, PAGE, self.window, cap, sinks, g.inputs.exact
-        )
+        return ggml.ext.paged_attention(g.ctx, q, k, v, table, scale, PAGE, self.window, cap, sinks, g.inputs.exact)
 
 
 class SharedCache:

@@ -12,8 +12,11 @@ def vector(node, *names):
     for name in names:
         value = node.attr(name)
         if value is not None:
-            return value.reshape(-1) if isinstance(value, np.ndarray) else np.asarray(
-                value, np.float32 if value and isinstance(value[0], float) else None)
+            return (
+                value.reshape(-1)
+                if isinstance(value, np.ndarray)
+                else np.asarray(value, np.float32 if value and isinstance(value[0], float) else None)
+            )
     return None
 
 
@@ -32,8 +35,11 @@ def scaler(node):
 @operator("Normalizer")
 def normalizer(node):
     """Rows divided by their largest magnitude, the sum of magnitudes, or the root of the sum of squares."""
-    sizes = {"MAX": lambda x: np.abs(x).max(0, initial=0), "L1": lambda x: np.abs(x).sum(0),
-             "L2": lambda x: np.sqrt(np.square(x).sum(0))}
+    sizes = {
+        "MAX": lambda x: np.abs(x).max(0, initial=0),
+        "L1": lambda x: np.abs(x).sum(0),
+        "L2": lambda x: np.sqrt(np.square(x).sum(0)),
+    }
     size_of = sizes[node.attr("norm", "MAX")]
 
     def function(x):

@@ -96,9 +96,26 @@ class Ensemble:
         kind = max(AGGREGATES.index(self.aggregate) - 1, 0)
         out = np.full((len(x), self.columns), (0.0, np.inf, -np.inf)[kind])
         if len(x) and self.trees:
-            share(len(x), len(x) * self.trees * self.depth, lambda a, b: add(
-                x, a, b, self.nodes, self.trees, self.modes, self.missing, self.sets, self.members, self.first,
-                self.targets, self.weights, kind, out))
+            share(
+                len(x),
+                len(x) * self.trees * self.depth,
+                lambda a, b: add(
+                    x,
+                    a,
+                    b,
+                    self.nodes,
+                    self.trees,
+                    self.modes,
+                    self.missing,
+                    self.sets,
+                    self.members,
+                    self.first,
+                    self.targets,
+                    self.weights,
+                    kind,
+                    out,
+                ),
+            )
         if self.aggregate == "AVERAGE":
             out /= max(self.trees, 1)
         return np.where(np.isinf(out), 0, out) if kind else out
@@ -124,9 +141,14 @@ def require_fitting(t):
     """Raises ValueError for numbers of nodes, leaves, columns and features that do not exist."""
     count, leaves = len(t.splits), len(t.first) - 1
     inner = t.children[:, 0] >= 0
-    checks = [("features", t.features[inner], 0, 1 << 30), ("children", t.children[inner], 0, count - 1),
-              ("roots", t.roots, 0, count - 1), ("leaves", t.leaf[~inner], 0, leaves - 1),
-              ("targets", t.targets, 0, t.columns - 1), ("modes", t.modes[inner], 0, len(MODES) - 1)]
+    checks = [
+        ("features", t.features[inner], 0, 1 << 30),
+        ("children", t.children[inner], 0, count - 1),
+        ("roots", t.roots, 0, count - 1),
+        ("leaves", t.leaf[~inner], 0, leaves - 1),
+        ("targets", t.targets, 0, t.columns - 1),
+        ("modes", t.modes[inner], 0, len(MODES) - 1),
+    ]
     for what, array, lo, hi in checks:
         if len(array) and (array.min() < lo or array.max() > hi):
             raise ValueError(f"{what} are from {array.min()} to {array.max()}: need {lo} to {hi}")
@@ -164,8 +186,21 @@ def described(node, prefix, columns, aggregate):
         raise ValueError(f"{prefix}_nodeids and {prefix}_treeids name nodes that there are not")
     order = np.argsort(place, kind="stable")
     first = np.searchsorted(place[order], np.arange(count + 1))
-    return Trees(splits, parts[2], modes, missing, children, roots, np.arange(count), None, first, entries[2][order],
-                 weights[order], columns, aggregate)
+    return Trees(
+        splits,
+        parts[2],
+        modes,
+        missing,
+        children,
+        roots,
+        np.arange(count),
+        None,
+        first,
+        entries[2][order],
+        weights[order],
+        columns,
+        aggregate,
+    )
 
 
 class Finder:
@@ -274,8 +309,23 @@ def tree_ensemble(node):
     aggregate = AGGREGATES[node.attr("aggregate_function", 1)]
     columns, transform = node.attr("n_targets", 1), transform_of(node)
     number = np.concatenate([np.zeros(count, np.int64), np.arange(leaves)])
-    ensemble = Ensemble(Trees(joined(splits, 0), joined(parts[4], -1), joined(modes, 0), joined(missing, 0), children,
-                              roots, number, sets, np.arange(leaves + 1), targets, leaf_weights, columns, aggregate))
+    ensemble = Ensemble(
+        Trees(
+            joined(splits, 0),
+            joined(parts[4], -1),
+            joined(modes, 0),
+            joined(missing, 0),
+            children,
+            roots,
+            number,
+            sets,
+            np.arange(leaves + 1),
+            targets,
+            leaf_weights,
+            columns,
+            aggregate,
+        )
+    )
     return lambda x: transform(ensemble.scores(x)).astype(splits.dtype)
 
 

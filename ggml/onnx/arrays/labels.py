@@ -140,8 +140,11 @@ def dict_vectorizer(node):
         some = next((v for row in rows for v in row.values()), 0.0)
         blank = "" if isinstance(some, str) else type(some)(0)
         table = [[row.get(name, blank) for name in names] for row in rows]
-        dtype = object if isinstance(some, str) else getattr(some, "dtype", np.int64 if isinstance(some, int) else
-                                                             np.float32)
+        dtype = (
+            object
+            if isinstance(some, str)
+            else getattr(some, "dtype", np.int64 if isinstance(some, int) else np.float32)
+        )
         return np.array(table, dtype)
 
     return function
@@ -151,8 +154,11 @@ def dict_vectorizer(node):
 def cast_map(node):
     kind, sparse = node.attr("cast_to", "TO_FLOAT"), node.attr("map_form", "DENSE") == "SPARSE"
     most = node.attr("max_map", 1)
-    cast, dtype, blank = {"TO_FLOAT": (float, np.float32, 0.0), "TO_INT64": (int, np.int64, 0),
-                          "TO_STRING": (str, object, "")}[kind]
+    cast, dtype, blank = {
+        "TO_FLOAT": (float, np.float32, 0.0),
+        "TO_INT64": (int, np.int64, 0),
+        "TO_STRING": (str, object, ""),
+    }[kind]
 
     def function(maps):
         rows = []

@@ -43,8 +43,13 @@ def probit(p):
     return np.sqrt(2) * np.copysign(np.sqrt(np.sqrt(v * v - log / 0.147) - v), x)
 
 
-TRANSFORMS = {"NONE": lambda x: x, "SOFTMAX": softmax, "LOGISTIC": logistic, "SOFTMAX_ZERO": softmax_zero,
-              "PROBIT": probit}
+TRANSFORMS = {
+    "NONE": lambda x: x,
+    "SOFTMAX": softmax,
+    "LOGISTIC": logistic,
+    "SOFTMAX_ZERO": softmax_zero,
+    "PROBIT": probit,
+}
 
 
 def transform_of(node):
@@ -57,8 +62,10 @@ def matrix_of(node, targets):
     """Coefficients (features, targets) and intercepts of a linear model."""
     w, bias = vector(node, "coefficients"), vector(node, "intercepts")
     if targets < 1 or w is None or len(w) % targets or bias is not None and len(bias) != targets:
-        raise ValueError(f"{0 if w is None else len(w)} coefficients and {0 if bias is None else len(bias)} intercepts "
-                         f"for {targets} targets")
+        raise ValueError(
+            f"{0 if w is None else len(w)} coefficients and {0 if bias is None else len(bias)} intercepts "
+            f"for {targets} targets"
+        )
     return w.reshape(targets, -1).T.copy(), np.zeros(targets, np.float32) if bias is None else bias
 
 

@@ -24,8 +24,11 @@ def kernel_of(node, vectors):
             return np.exp(-gamma * np.maximum(distance, 0))
 
         return radial
-    functions = {"LINEAR": lambda p: p, "POLY": lambda p: (gamma * p + shift) ** degree,
-                 "SIGMOID": lambda p: np.tanh(gamma * p + shift)}
+    functions = {
+        "LINEAR": lambda p: p,
+        "POLY": lambda p: (gamma * p + shift) ** degree,
+        "SIGMOID": lambda p: np.tanh(gamma * p + shift),
+    }
     function = functions[kind]
     return lambda x: function(x @ columns)
 
@@ -81,10 +84,17 @@ def svm_classifier(node):
     pairs = list(itertools.combinations(range(k), 2))
     a, b = vector(node, "prob_a"), vector(node, "prob_b")
     vectors, w = vectors_of(node, count), vector(node, "coefficients")
-    if w is None or len(w) != (k - 1) * count or len(rho) < len(pairs) or a is not None and not (
-            len(a) == len(b) == len(pairs)):
-        raise ValueError(f"{0 if w is None else len(w)} coefficients, {len(rho)} rho and "
-                         f"{0 if a is None else len(a)} prob_a for {k} classes with {count} vectors")
+    if (
+        w is None
+        or len(w) != (k - 1) * count
+        or len(rho) < len(pairs)
+        or a is not None
+        and not (len(a) == len(b) == len(pairs))
+    ):
+        raise ValueError(
+            f"{0 if w is None else len(w)} coefficients, {len(rho)} rho and "
+            f"{0 if a is None else len(a)} prob_a for {k} classes with {count} vectors"
+        )
     ends, w = np.cumsum(sizes), w.reshape(k - 1, count)
     machines = np.zeros((count, len(pairs)))  # for each pair of classes the factors of all vectors
     for m, (i, j) in enumerate(pairs):

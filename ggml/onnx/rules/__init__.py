@@ -13,8 +13,22 @@ from typing import Any
 from ..values import floats
 
 RULES: dict[str, Callable[..., Any]] = {}
-FAMILIES = ["elementwise", "shape", "index", "matmul", "conv", "pool", "norm", "control", "recurrent",
-            "resize", "quantized", "signal", "attention", "microsoft"]
+FAMILIES = [
+    "elementwise",
+    "shape",
+    "index",
+    "matmul",
+    "conv",
+    "pool",
+    "norm",
+    "control",
+    "recurrent",
+    "resize",
+    "quantized",
+    "signal",
+    "attention",
+    "microsoft",
+]
 
 
 def rule(*ops, on_floats=False, **marks):

@@ -23,8 +23,9 @@ def attend(b, node, q, k, v, masks, softcap=0.0, sinks=None):
     mask = functools.reduce(b.add, masks) if masks else None
     if mask is not None:
         mask = b.contiguous(b.expand(mask, (*mask.shape[:2], q.shape[2], k.shape[2]))).t
-    t = ggml.ggml_flash_attn_ext(b.ctx, b.contiguous(q).t, b.contiguous(k).t, b.contiguous(v).t, mask, scale, 0.0,
-                                 softcap)
+    t = ggml.ggml_flash_attn_ext(
+        b.ctx, b.contiguous(q).t, b.contiguous(k).t, b.contiguous(v).t, mask, scale, 0.0, softcap
+    )
     if sinks is not None:
         ggml.ggml_flash_attn_ext_add_sinks(t, b.contiguous(sinks).t)
     y = Tensor(t, (q.shape[0], q.shape[2], q.shape[1], v.shape[3]), q.dtype)
@@ -105,8 +106,9 @@ def quantized_attention(b, node, x, w, bias, x_scale, w_scale, mask=None, x_zero
 
 
 @rule("com.microsoft.MultiHeadAttention")
-def multi_head_attention(b, node, q, k=None, v=None, bias=None, mask=None, scores=None, past_k=None, past_v=None,
-                         *shared):
+def multi_head_attention(
+    b, node, q, k=None, v=None, bias=None, mask=None, scores=None, past_k=None, past_v=None, *shared
+):
     if any(s is not None for s in shared) or any(node.outputs[3:]):
         raise OnHost("a shared buffer of keys and values, or scores as an output")
     packed = q if k is None else k if v is None else None  # (batch, tokens, heads, 2 or 3, width)
@@ -145,8 +147,9 @@ def rotary_embedding(b, node, x, positions, cos, sin):
 
 
 @rule("com.microsoft.GroupQueryAttention")
-def group_query_attention(b, node, q, k, v, past_k, past_v, lengths, total, cos=None, sin=None, positions=None,
-                          scores=None, sinks=None, *more):
+def group_query_attention(
+    b, node, q, k, v, past_k, past_v, lengths, total, cos=None, sin=None, positions=None, scores=None, sinks=None, *more
+):
     if any(m is not None for m in more) or node.attr("sliding_window_cache", 0) or any(node.outputs[3:]):
         raise OnHost("a cache that is quantised or a window, normalised queries, or scores as an output")
     heads, groups, window = node.attr("num_heads"), node.attr("kv_num_heads"), node.attr("local_window_size", -1)

@@ -111,8 +111,11 @@ def loop(lowering, node, count=None, condition=None, *carried):
     outputs = [f"{prefix}{i}" for i in range(len(body.outputs))]
     nodes = subgraph(lowering, node, body, inputs, outputs)
     scans = [[*pieces, o] for pieces, o in zip(scans, outputs[1 + kept :])]
-    following = replace(node, inputs=[node.inputs[0], outputs[0], *outputs[1 : 1 + kept]],
-                        attrs={**node.attrs, "ggml.turn": turn + 1, "ggml.scans": scans})
+    following = replace(
+        node,
+        inputs=[node.inputs[0], outputs[0], *outputs[1 : 1 + kept]],
+        attrs={**node.attrs, "ggml.turn": turn + 1, "ggml.scans": scans},
+    )
     return [*nodes, following]
 
 
@@ -140,8 +143,11 @@ def scan(lowering, node, *values):
     nodes += [private(node, "Identity", [a], [o]) for a, o in zip(carried, node.outputs) if o]
     turned = node.attr("scan_output_directions") or [0] * outs
     axes = node.attr("scan_output_axes") or [0] * outs
-    nodes += [private(node, "ggml.Stack", p[::-1] if t else p, [o], axis=a)
-              for p, o, t, a in zip(zip(*pieces), node.outputs[kept:], turned, axes) if o]
+    nodes += [
+        private(node, "ggml.Stack", p[::-1] if t else p, [o], axis=a)
+        for p, o, t, a in zip(zip(*pieces), node.outputs[kept:], turned, axes)
+        if o
+    ]
     return nodes
 
 
@@ -188,9 +194,11 @@ def erase(b, node, values, where=None):
 
 
 rule("SequenceAt", sequences=True)(
-    lambda b, node, values, where: values.items[position(b, where, len(values.items), 0)])
-rule("ConcatFromSequence", sequences=True)(lambda b, node, values: (
-    b.stack if node.attr("new_axis", 0) else b.concat)(values.items, node.attr("axis")))
+    lambda b, node, values, where: values.items[position(b, where, len(values.items), 0)]
+)
+rule("ConcatFromSequence", sequences=True)(
+    lambda b, node, values: (b.stack if node.attr("new_axis", 0) else b.concat)(values.items, node.attr("axis"))
+)
 
 
 @rule("SplitToSequence", sequences=True)

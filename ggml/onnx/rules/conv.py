@@ -35,8 +35,7 @@ def window(node, size, kernel):
 
 def places(size, kernel, strides, dilations, pads):
     """The number of places of a window along each spatial dimension."""
-    out = [(n + p + q - d * (k - 1) - 1) // s + 1
-           for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads)]
+    out = [(n + p + q - d * (k - 1) - 1) // s + 1 for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads)]
     if min(out) < 1:
         raise ValueError(f"ggml.onnx: a window of {list(kernel)} does not fit into {list(size)}")
     return out
@@ -63,8 +62,17 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
     if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
         raise ValueError(f"ggml.onnx: convolution of {list(x.shape)} with {list(w.shape)} in {groups} groups")
     if rank == 1:
-        y = convolve(b, b.reshape(x, (*x.shape[:2], 1, x.shape[2])), b.reshape(w, (*w.shape[:2], 1, w.shape[2])),
-                     [1, *strides], [1, *dilations], [(0, 0), *pads], groups, zero, tail)
+        y = convolve(
+            b,
+            b.reshape(x, (*x.shape[:2], 1, x.shape[2])),
+            b.reshape(w, (*w.shape[:2], 1, w.shape[2])),
+            [1, *strides],
+            [1, *dilations],
+            [(0, 0), *pads],
+            groups,
+            zero,
+            tail,
+        )
         return b.reshape(y, (*y.shape[:2], y.shape[3]))
     if rank == 2 and x.shape[3] == w.shape[3] == 1 < x.shape[2] and not any(pads[1]):  # a column: as a row
         x, w = (b.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (x, w))
@@ -76,8 +84,10 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
     depthwise = groups == x.shape[1] == w.shape[0] and rank == 2
     if groups > 1 and not depthwise:
         c, m = x.shape[1] // groups, w.shape[0] // groups
-        parts = [convolve(b, b.slice(x, 1, g * c, c), b.slice(w, 0, g * m, m), strides, dilations, pads, 1, zero)
-                 for g in range(groups)]
+        parts = [
+            convolve(b, b.slice(x, 1, g * c, c), b.slice(w, 0, g * m, m), strides, dilations, pads, 1, zero)
+            for g in range(groups)
+        ]
         return finished(b, b.concat(parts, 1), *tail)
     x = b.contiguous(x)
     size = places(x.shape[2:], w.shape[2:], strides, dilations, pads)

@@ -16,7 +16,8 @@ from . import RULES, rule
 from .fused import X, function, joined, linear, number, odd, polynomial, product
 
 rule("Sqrt", "Exp", "Log", "Sin", "Cos", "Softplus", "Floor", "Ceil", on_floats=True)(
-    lambda b, node, x: b.unary(getattr(ggml, "ggml_" + node.op.lower()), x))
+    lambda b, node, x: b.unary(getattr(ggml, "ggml_" + node.op.lower()), x)
+)
 rule("Tanh", on_floats=True)(lambda b, node, x: odd(b.unary(ggml.ggml_tanh, x), x, "Tanh"))
 
 
@@ -72,8 +73,11 @@ def area(b, node, x):
 
 
 # atan(x) / x on [0, 1] as a polynomial of x^2, highest power first: a Chebyshev fit, error below 1e-7.
-ATAN = np.polynomial.Chebyshev.interpolate(
-    lambda u: np.arctan(np.sqrt(u)) / np.sqrt(u), 10, domain=[0, 1]).convert(kind=np.polynomial.Polynomial).coef[::-1]
+ATAN = (
+    np.polynomial.Chebyshev.interpolate(lambda u: np.arctan(np.sqrt(u)) / np.sqrt(u), 10, domain=[0, 1])
+    .convert(kind=np.polynomial.Polynomial)
+    .coef[::-1]
+)
 
 
 def arctan(b, x):
@@ -121,8 +125,9 @@ def relu(b, node, x):
     return b.unary(ggml.ggml_relu, x, bounds=x.bounds and (max(x.bounds[0], 0), max(x.bounds[1], 0)))
 
 
-rule("LeakyRelu", on_floats=True)(lambda b, node, x: b.unary(
-    lambda ctx, t: ggml.ggml_leaky_relu(ctx, t, node.attr("alpha", 0.01), False), x))
+rule("LeakyRelu", on_floats=True)(
+    lambda b, node, x: b.unary(lambda ctx, t: ggml.ggml_leaky_relu(ctx, t, node.attr("alpha", 0.01), False), x)
+)
 
 
 @rule("PRelu", on_floats=True)
@@ -141,10 +146,14 @@ def elu(b, node, x):
 
 # Functions that ONNX defined as operators until version 1, most for recurrent networks.
 rule("Affine")(lambda b, node, x: b.affine(x, node.attr("alpha", 1.0), node.attr("beta", 0.0)))
-rule("ScaledTanh")(lambda b, node, x: b.affine(b.unary(ggml.ggml_tanh, b.affine(x, node.attr("beta"))),
-                                               node.attr("alpha")))
-rule("ParametricSoftplus")(lambda b, node, x: b.affine(b.unary(ggml.ggml_softplus, b.affine(
-    *floats(x), node.attr("beta"))), node.attr("alpha")))
+rule("ScaledTanh")(
+    lambda b, node, x: b.affine(b.unary(ggml.ggml_tanh, b.affine(x, node.attr("beta"))), node.attr("alpha"))
+)
+rule("ParametricSoftplus")(
+    lambda b, node, x: b.affine(
+        b.unary(ggml.ggml_softplus, b.affine(*floats(x), node.attr("beta"))), node.attr("alpha")
+    )
+)
 rule("Softsign")(lambda b, node, x: b.div(x, b.affine(b.unary(ggml.ggml_abs, *floats(x)), 1.0, 1.0)))
 
 
@@ -157,8 +166,19 @@ def activated(b, node, x, name, *parameters):
     return RULES[name](b, replace(node, op=name, attrs=attrs, version=7), x)
 
 
-ACTIVATIONS = {"Sigmoid", "Tanh", "Relu", "Softplus", "Softsign", "Affine", "LeakyRelu", "HardSigmoid", "ScaledTanh",
-               "Elu", "Clip"}
+ACTIVATIONS = {
+    "Sigmoid",
+    "Tanh",
+    "Relu",
+    "Softplus",
+    "Softsign",
+    "Affine",
+    "LeakyRelu",
+    "HardSigmoid",
+    "ScaledTanh",
+    "Elu",
+    "Clip",
+}
 
 
 @rule("HardSigmoid", on_floats=True)
@@ -305,8 +325,9 @@ def clip(b, node, x, lo=None, hi=None):
     if node.version < 11:
         return b.clamp(x, node.attr("min", -math.inf), node.attr("max", math.inf))
     if all(v is None or isinstance(v, Known) for v in (lo, hi)):
-        limits = [default if v is None else float(v.array.reshape(())) for v, default in
-                  ((lo, -math.inf), (hi, math.inf))]
+        limits = [
+            default if v is None else float(v.array.reshape(())) for v, default in ((lo, -math.inf), (hi, math.inf))
+        ]
         if limits[0] <= limits[1]:
             y, (base, p) = b.clamp(x, *limits), polynomial(x)
             if limits == [0, 6] and p == X + 3:

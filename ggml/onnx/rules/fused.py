@@ -11,8 +11,10 @@ from ..origins import Convolution, Gate, GeluGate, Polynomial
 from ..values import F32, Known, count, is_float
 
 X = np.poly1d([1, 0])
-GELU = {"Tanh": (ggml.ggml_gelu, math.sqrt(2 / math.pi) * np.poly1d([0.044715, 0, 1, 0])),
-        "Erf": (ggml.ggml_gelu_erf, math.sqrt(0.5) * X)}  # what the gates of GELU's two forms are functions of
+GELU = {
+    "Tanh": (ggml.ggml_gelu, math.sqrt(2 / math.pi) * np.poly1d([0.044715, 0, 1, 0])),
+    "Erf": (ggml.ggml_gelu_erf, math.sqrt(0.5) * X),
+}  # what the gates of GELU's two forms are functions of
 
 
 def number(x, v):
@@ -99,8 +101,13 @@ def biased(b, node, convolve, w, bias, function=None):
             return biased(b, node, convolve, w, bias, function)
         scale, shift = np.asarray(scale, np.float64), np.asarray(shift, np.float64)
         shift = shift if bias is None else shift + scale * bias.array.reshape(-1)
-        kernel = w if (scale == 1).all() else w.derived(
-            ("scaled", scale.tobytes()), lambda a: (a * scale.reshape(-1, *(1,) * (a.ndim - 1))).astype(np.float32))
+        kernel = (
+            w
+            if (scale == 1).all()
+            else w.derived(
+                ("scaled", scale.tobytes()), lambda a: (a * scale.reshape(-1, *(1,) * (a.ndim - 1))).astype(np.float32)
+            )
+        )
         return biased(b, node, convolve, kernel, b.constant(np.broadcast_to(shift, y.shape[1]), F32))
 
     if function is None and count(w.shape) and all(v is None or isinstance(v, Known) for v in (w, bias)):

@@ -53,8 +53,15 @@ def stored_as(arena, array, kind):
     array = np.require(array, np.float32, ["C", "A"])
     t = ggml.ggml_new_tensor_4d(arena.ctx, kind, *extents(array.shape))
     rows = count(array.shape[:-1])
-    ggml.ggml_quantize_chunk(kind, array.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
-                             ctypes.c_void_p(ggml.ggml_get_data(t)), 0, rows, array.shape[-1], None)
+    ggml.ggml_quantize_chunk(
+        kind,
+        array.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
+        ctypes.c_void_p(ggml.ggml_get_data(t)),
+        0,
+        rows,
+        array.shape[-1],
+        None,
+    )
     return t
 
 
@@ -63,8 +70,14 @@ def bytes_of(b, x, y, zero, k, axes):
 
     None if y, its zero point, or what it is multiplied with are of another kind.
     """
-    if not (isinstance(y, Known) and y.dtype in (np.uint8, np.int8) and x.bounds and max(map(abs, x.bounds)) <= 255
-            and (zero is None or isinstance(zero, Known) and zero.array.size == 1) and k <= 1 << 14):
+    if not (
+        isinstance(y, Known)
+        and y.dtype in (np.uint8, np.int8)
+        and x.bounds
+        and max(map(abs, x.bounds)) <= 255
+        and (zero is None or isinstance(zero, Known) and zero.array.size == 1)
+        and k <= 1 << 14
+    ):
         return None
     offset = (0 if y.dtype == np.int8 else 128) - (0 if zero is None else int(zero.array.reshape(())))
     return stored(b, y, axes, ggml.GGML_TYPE_I8), offset
@@ -79,12 +92,21 @@ def codes_of(b, x, y, axis):
     if not isinstance(origin, Dequantized) or not parts or b.trains or not count(y.shape):
         return None
     codes, scale, zero, along = parts
-    if (codes.dtype not in (np.uint8, np.int8) or zero is not None and np.ptp(zero.array)
-            or scale.array.size > 1 and (scale.array.ndim > 1 or along % len(y.shape) != axis)):
+    if (
+        codes.dtype not in (np.uint8, np.int8)
+        or zero is not None
+        and np.ptp(zero.array)
+        or scale.array.size > 1
+        and (scale.array.ndim > 1 or along % len(y.shape) != axis)
+    ):
         return None
     integers = b.use(origin.codes)
-    return (Tensor(integers.t, x.shape, F32, origin.codes.bounds), codes, zero and Known(zero.array.reshape(-1)[0]),
-            b.mul(origin.scale, scale.derived("flat", np.ravel)))
+    return (
+        Tensor(integers.t, x.shape, F32, origin.codes.bounds),
+        codes,
+        zero and Known(zero.array.reshape(-1)[0]),
+        b.mul(origin.scale, scale.derived("flat", np.ravel)),
+    )
 
 
 def matmul(b, x, y, zero=None):
@@ -144,8 +166,11 @@ def gemm(b, node, x, y, c=None):
     return b.add(z, b.affine(c, beta) if beta != 1.0 else c)
 
 
-rule("MatMulInteger")(lambda b, node, x, y, x_zero=None, y_zero=None: b.sums(
-    node, lambda b, x, y: matmul(b, x, y, y_zero), centred(b, x, x_zero, -2), y))
+rule("MatMulInteger")(
+    lambda b, node, x, y, x_zero=None, y_zero=None: b.sums(
+        node, lambda b, x, y: matmul(b, x, y, y_zero), centred(b, x, x_zero, -2), y
+    )
+)
 
 
 def centred(b, x, zero, axis, held=np.int32):
@@ -161,8 +186,11 @@ def centred(b, x, zero, axis, held=np.int32):
         return x.derived(("centred", held, z.shape, z.tobytes()), lambda a: a.astype(held) - z)
     origin, x = x.origin, b.use(x)
     own = origin.zero if isinstance(origin, Quantized) else None
-    if own and zero and (own is zero or all(isinstance(v, Known) for v in (own, zero)) and np.array_equal(
-            own.array, zero.array)):
+    if (
+        own
+        and zero
+        and (own is zero or all(isinstance(v, Known) for v in (own, zero)) and np.array_equal(own.array, zero.array))
+    ):
         less = origin.less()
         return Tensor(less.t, shape, np.dtype(np.int32), tuple(n - z for n, z in zip(x.bounds, zero.bounds[::-1])))
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)

@@ -14,8 +14,11 @@ def fused(b, node, x, z=None):
     """The sum of x and z, and the activation that a fused operator applies to it."""
     x = x if z is None else b.add(x, z)
     given = [node.attr(f"activation_{k}") for k in ("alpha", "beta")]
-    return activated(b, node, x, node.attr("activation"), *(node.attr("activation_params") or given)) \
-        if node.attr("activation") else x
+    return (
+        activated(b, node, x, node.attr("activation"), *(node.attr("activation_params") or given))
+        if node.attr("activation")
+        else x
+    )
 
 
 @rule("com.microsoft.FusedConv")

@@ -83,8 +83,11 @@ def moments(b, x, axes):
     return mean, b.reduce_sum(b.unary(ggml.ggml_sqr, b.sub(x, mean)), axes, True, mean=True)
 
 
-rule("InstanceNormalization", on_floats=True)(lambda b, node, x, scale, bias: per_channel(
-    b, normalised(b, x, len(x.shape) - 2, node.attr("epsilon", 1e-5)), scale, bias))
+rule("InstanceNormalization", on_floats=True)(
+    lambda b, node, x, scale, bias: per_channel(
+        b, normalised(b, x, len(x.shape) - 2, node.attr("epsilon", 1e-5)), scale, bias
+    )
+)
 
 
 @rule("GroupNormalization", on_floats=True)
@@ -129,8 +132,10 @@ def trained_batch_norm(b, node, x, scale, bias, mean, variance):
     axes, momentum = [0, *range(2, len(x.shape))], node.attr("momentum", 0.9)
     own, spread = moments(b, x, axes)
     y = scaled(b, x, scale, bias, own, spread, node.attr("epsilon", 1e-5))
-    running = [b.add(b.affine(old, momentum), b.affine(b.reshape(new, old.shape), 1 - momentum))
-               for old, new in ((mean, own), (variance, spread))]
+    running = [
+        b.add(b.affine(old, momentum), b.affine(b.reshape(new, old.shape), 1 - momentum))
+        for old, new in ((mean, own), (variance, spread))
+    ]
     return y, *running
 
 
@@ -166,8 +171,18 @@ def axes_of(b, node, x, axes):
     return list(axes)
 
 
-@rule("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-      "ReduceLogSum", "ReduceLogSumExp")
+@rule(
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceSumSquare",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+)
 def reduce(b, node, x, axes=None):
     axes, keep, kind = axes_of(b, node, x, axes), bool(node.attr("keepdims", 1)), node.op.removeprefix("Reduce")
     if axes is None:
@@ -192,8 +207,11 @@ def product(b, x, axes, keep):
 
 
 REDUCTIONS: dict[str, Any] = {
-    "Sum": Builder.reduce_sum, "Mean": functools.partial(Builder.reduce_sum, mean=True), "Prod": product,
-    "Max": Builder.reduce_max, "Min": Builder.reduce_min,
+    "Sum": Builder.reduce_sum,
+    "Mean": functools.partial(Builder.reduce_sum, mean=True),
+    "Prod": product,
+    "Max": Builder.reduce_max,
+    "Min": Builder.reduce_min,
     "L1": lambda b, x, axes, keep: b.reduce_sum(absolute(b, None, x), axes, keep),
     "L2": lambda b, x, axes, keep: norm_of(b, x, axes, keep, 2),
     "SumSquare": lambda b, x, axes, keep: b.reduce_sum(b.mul(x, x), axes, keep),

@@ -92,8 +92,24 @@ def dynamic_quantize(b, node, x):
     return quantized(b, x, scale, point, np.dtype(np.uint8)), scale, point
 
 
-@rule("QLinearMatMul", "QLinearConv", *(f"com.microsoft.QLinear{n}" for n in (
-    "Conv", "Add", "Mul", "Sigmoid", "LeakyRelu", "Softmax", "AveragePool", "GlobalAveragePool", "ReduceMean")))
+@rule(
+    "QLinearMatMul",
+    "QLinearConv",
+    *(
+        f"com.microsoft.QLinear{n}"
+        for n in (
+            "Conv",
+            "Add",
+            "Mul",
+            "Sigmoid",
+            "LeakyRelu",
+            "Softmax",
+            "AveragePool",
+            "GlobalAveragePool",
+            "ReduceMean",
+        )
+    ),
+)
 def qlinear(b, node, x, x_scale, x_zero, *rest):
     """An operator of floats: its operands with scales and zero points, then those of the result, then a bias."""
     name, last = node.op.split("QLinear")[1], node.attr("channels_last", 0)

@@ -150,8 +150,9 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
         parts = [[v and b.entry(v, axis, d) for v, axis in zip(found, (1, 0, 0))] for d in range(2)]
     else:
         weights = [[v and b.entry(v, 0, d) for v in (w, r, bias, peephole, *state)] for d in range(directions)]
-        parts = [Cell(b, node, v[:4], d, scales and scales[d]).run(own[d], lengths, *v[4:])
-                 for d, v in enumerate(weights)]
+        parts = [
+            Cell(b, node, v[:4], d, scales and scales[d]).run(own[d], lengths, *v[4:]) for d, v in enumerate(weights)
+        ]
     states = [reverse_sequence_of(b, p[0], ends, 1, 0) if turned else p[0] for p, turned in zip(parts, back)]
     y, h = b.stack(states, 1), b.stack([p[1] for p in parts], 0)
     c = b.stack([p[2] for p in parts], 0) if parts[0][2] else None

@@ -34,8 +34,11 @@ def coordinates(mode, n, size, scale, span):
 
 
 NEAREST: dict[str, Any] = {  # how coordinates become entries
-    "floor": np.floor, "ceil": np.ceil, "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5)}
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+}
 
 
 def cubic(t, a):
@@ -92,8 +95,14 @@ def interpolated(b, node, x, axes, sizes, scales, mode):
     """Linear interpolation of images as one operation, where it means the same; else None."""
     flags = {"half_pixel": 0, "pytorch_half_pixel": 0, "align_corners": ggml.GGML_SCALE_FLAG_ALIGN_CORNERS}
     rank, shape = len(x.shape), list(x.shape)
-    if (node.attr("mode") != "linear" or mode not in flags or node.attr("antialias", 0) or rank > 4 or rank < 2
-            or node.attr("exclude_outside", 0)):
+    if (
+        node.attr("mode") != "linear"
+        or mode not in flags
+        or node.attr("antialias", 0)
+        or rank > 4
+        or rank < 2
+        or node.attr("exclude_outside", 0)
+    ):
         return None
     for a, size, scale in zip(axes, sizes, scales):
         n = x.shape[a]
@@ -109,8 +118,11 @@ def interpolated(b, node, x, axes, sizes, scales, mode):
 def resize(b, node, x, *operands):
     if node.op == "Upsample" or node.version < 11:
         scales = b.known(operands[0]) if operands else np.array(node.attr("scales"))
-        attrs = {"mode": node.attr("mode", "nearest").replace("bilinear", "linear"), "nearest_mode": "outer",
-                 "coordinate_transformation_mode": "asymmetric"}
+        attrs = {
+            "mode": node.attr("mode", "nearest").replace("bilinear", "linear"),
+            "nearest_mode": "outer",
+            "coordinate_transformation_mode": "asymmetric",
+        }
         node = replace(node, attrs={**node.attrs, **attrs})
         roi, sizes = None, None
     else:
@@ -216,8 +228,10 @@ def taps_of(b, at, n, mode, padding, corners):
     else:
         first = b.unary(ggml.ggml_floor, at)
         part = b.sub(at, first)
-        offsets = [(b.affine(first, 1.0, float(k)), kernel(b, part, k, mode))
-                   for k in (range(2) if mode == "linear" else range(-1, 3))]
+        offsets = [
+            (b.affine(first, 1.0, float(k)), kernel(b, part, k, mode))
+            for k in (range(2) if mode == "linear" else range(-1, 3))
+        ]
     for index, w in offsets:
         if padding == "reflection" and mode == "cubic":
             index = reflected(b, index, low, high)
@@ -239,4 +253,3 @@ def kernel(b, part, k, mode):
     c3, c2, c1, c0 = (a + 2, -(a + 3), 0.0, 1.0) if inner else (a, -5 * a, 8 * a, -4 * a)
     y = b.affine(b.mul(b.affine(t, c3, c2), t), 1.0, c1)
     return b.affine(b.mul(y, t), 1.0, c0)
-

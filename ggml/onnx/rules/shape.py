@@ -33,8 +33,13 @@ def arange(b, node, start, limit, delta):
     return Known((a + np.arange(n) * d).astype(start.dtype))
 
 
-rule("EyeLike")(lambda b, node, x: Known(np.eye(x.shape[0], x.shape[1], node.attr("k", 0)).astype(
-    numpy_type(node.attr("dtype"), str(node)) if node.attr("dtype") else x.dtype)))
+rule("EyeLike")(
+    lambda b, node, x: Known(
+        np.eye(x.shape[0], x.shape[1], node.attr("k", 0)).astype(
+            numpy_type(node.attr("dtype"), str(node)) if node.attr("dtype") else x.dtype
+        )
+    )
+)
 
 
 @rule("Reshape")
@@ -178,8 +183,9 @@ def depth_to_space(b, node, x):
     (n, c, h, w), s, depth_first = x.shape, node.attr("blocksize"), node.attr("mode", "DCR") == "DCR"
     if node.op == "SpaceToDepth":
         y = b.reshape(x, (n, c, h // s, s, w // s, s))
-        return b.reshape(b.transpose(y, (0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4)),
-                         (n, c * s * s, h // s, w // s))
+        return b.reshape(
+            b.transpose(y, (0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4)), (n, c * s * s, h // s, w // s)
+        )
     c //= s * s
     y = b.reshape(x, (n, s, s, c, h, w) if depth_first else (n, c, s, s, h, w))
     return b.reshape(b.transpose(y, (0, 3, 4, 1, 5, 2) if depth_first else (0, 1, 4, 2, 5, 3)), (n, c, h * s, w * s))
@@ -192,8 +198,11 @@ def trilu(b, node, x, k=None):
     return b.take(x, np.where(keep, np.arange(count(x.shape)).reshape(x.shape), -1))
 
 
-rule("ReverseSequence")(lambda b, node, x, lengths: reverse_sequence_of(
-    b, x, b.ints(lengths), node.attr("batch_axis", 1), node.attr("time_axis", 0)))
+rule("ReverseSequence")(
+    lambda b, node, x, lengths: reverse_sequence_of(
+        b, x, b.ints(lengths), node.attr("batch_axis", 1), node.attr("time_axis", 0)
+    )
+)
 
 
 def reverse_sequence_of(b, x, lengths, batch, time):

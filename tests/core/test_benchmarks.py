@@ -1,0 +1,113 @@
+"""The programs in benchmarks/ run, and their tables are right. No test depends on how fast the machine is."""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or not any(map(shutil.which, ("cc", "gcc", "clang"))),
+    reason="needs a C compiler with OpenMP",
+)
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """A function that imports a program of benchmarks/ by name."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+    def module(name):
+        spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return loaded
+
+    return module
+
+
+def test_peaks_measures_every_limit_for_each_number_of_threads():
+    command = [sys.executable, FOLDER / "peaks.py", "--json", "--threads", "2", "--megabytes", "2", "--rounds", "1"]
+    rows = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    limits = {n: {(row["name"], row["what"]) for row in rows if row["threads"] == n} for n in (1, 2)}
+    assert limits[1] == limits[2] and ("memory", "read") in limits[1]
+    assert all(row["rate"] > 0 for row in rows)
+
+
+def test_peaks_without_a_compiler(load, monkeypatch):
+    peaks = load("peaks")
+    monkeypatch.setattr(peaks.shutil, "which", lambda name: None)
+    with pytest.raises(RuntimeError, match=r"^peaks: no C compiler was found"):
+        peaks.measure([1])
+
+
+def test_scale_measures_every_plot(tmp_path):
+    path = tmp_path / "scale.json"
+    command = [sys.executable, FOLDER / "scale.py", "--json", path, "--tiny", "--threads", "1", "--machine", "any"]
+    subprocess.run(command, capture_output=True, check=True, timeout=300)
+    recorded = json.loads(path.read_text())
+    plots = recorded["plots"]
+    assert recorded["machine"].startswith("any (")
+    assert recorded["command"].startswith("python benchmarks/scale.py --json")
+    assert set(plots) == {"gemm", "gemv", "attention", "decode", "graphs", "contexts", "threads", "regions"}
+    for data in plots.values():
+        for points in data["series"].values():
+            sizes = [x for x, _ in points]
+            assert sizes == sorted(set(sizes)) and len(sizes) <= 2 and all(rate > 0 for _, rate in points)
+        assert any(len(points) == 2 for points in data["series"].values())
+    assert "reading" in plots["gemv"]["limits"]
+
+
+def test_scale_draws(tmp_path):
+    pytest.importorskip("matplotlib")
+    command = [
+        sys.executable,
+        FOLDER / "scale.py",
+        "--tiny",
+        "--threads",
+        "1",
+        "--only",
+        "decode",
+        "--output",
+        tmp_path,
+    ]
+    subprocess.run([*command, "--format", "svg"], capture_output=True, check=True, timeout=300)
+    svg = (tmp_path / "decode.svg").read_text()
+    assert svg.startswith("<?xml") and "</svg>" in svg
+
+
+def test_scale_says_where_growth_is_not_linear(load):
+    scale = load("scale")
+    points = {"steady": [[1, 4.0], [2, 3.5], [4, 4.5]], "falling": [[1, 4.0], [2, 8.0], [4, 5.0], [8, 2.0]]}
+    sentences = list(scale.falls("gemm", scale.plot("rows", "GFLOP/s", points, {})))
+    assert sentences == ["gemm, falling: 2 GFLOP/s at 8 rows is 0.25 of the 8 GFLOP/s at 2"]
+    assert not list(scale.falls("threads", scale.plot("threads", "GFLOP/s", points, {}, linear=False)))
+
+
+def test_shares_of_the_limits(load):
+    run = load("run")
+    isas = ("sse2", "avx2", "avx512", "neon")
+    limits = [{"name": isa, "what": "fma", "threads": 2, "rate": 200.0, "unit": "GFLOP/s"} for isa in isas]
+    limits.append({"name": "memory", "what": "read", "threads": 2, "rate": 10.0, "unit": "GB/s"})
+    ours = {
+        "GEMM F16 64x64 by 64": {"rate": 150.0, "unit": "GFLOP/s"},
+        "GEMV F32 128x256": {"rate": 4.0, "unit": "GFLOP/s"},  # 2 operations take 4 bytes: at most 5
+        "GEMV Q8_0 128x256": {"rate": 8.0, "unit": "GFLOP/s"},  # 34 bytes for 64 operations: at most 18.8
+        "GEMM F32 32x32 by 4": {"error": "no memory"},
+        "add": {"rate": 3.0, "unit": "GB/s"},
+        "conv2d": {"rate": 50.0, "unit": "GFLOP/s"},
+        "a call": {"rate": 7.0, "unit": "calls/s"},
+    }
+    lines = run.share_table(ours, limits, 2)
+    assert [line.split(" | ")[1:4] for line in lines[2:]] == [
+        ["150", "200", "0.75"],
+        ["4", "5", "0.80"],
+        ["8", "18.8", "0.42"],
+        ["3", "10", "0.30"],
+        ["50", "200", "0.25"],
+    ]
+    assert run.share_table(ours, limits, 1) == []  # nothing was measured with one thread

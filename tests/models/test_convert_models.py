@@ -1,0 +1,176 @@
+"""Models of transformers' classes, converted: they compute what transformers has computed (scripts/record_hf.py)."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+for library in ("safetensors", "tokenizers", "jinja2"):  # of the extra [test]; not installed on emulated CPUs
+    pytest.importorskip(library)
+
+import hf_models  # noqa: E402
+
+from ggml.models import convert, load  # noqa: E402
+
+BOUND = 1e-9
+DECODERS = [kind for kind in hf_models.KINDS if kind not in hf_models.ENCODERS]
+
+
+def error(found, expected):
+    """The normalised mean square error."""
+    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    return ((found - expected) ** 2).sum() / (expected**2).sum()
+
+
+def converted(kind, folder, **options):
+    """The path of a kind's file, and its record."""
+    record = hf_models.record(kind)
+    hf_models.write_folder(folder / kind, record["config"], record["shapes"], shards=3)
+    path = folder / f"{kind}.gguf"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*has no tokenizer")
+        convert(folder / kind, path, **options)
+    return path, record
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A function that gives the open model of a kind, for 3 sequences of a length, and its record."""
+    folder, made = tmp_path_factory.mktemp("converted"), {}
+
+    def model(kind, length=hf_models.LENGTHS[1]):
+        original = hf_models.ORIGINAL_CONTEXTS.get(kind, 0)
+        n_ctx = original if length <= original else None
+        if (kind, n_ctx) not in made:
+            path, record = converted(kind, folder)
+            made[kind, n_ctx] = load(path, kv_type="f32", n_seq=3, threads=1, n_ctx=n_ctx), record
+        return made[kind, n_ctx]
+
+    yield model
+    for model_, _ in made.values():
+        model_.close()
+
+
+@pytest.mark.parametrize("length", hf_models.LENGTHS)
+@pytest.mark.parametrize("kind", DECODERS)
+def test_prompts_have_the_logits_of_transformers(kind, length, models):
+    model, record = models(kind, length)
+    model.reset()
+    logits = model.logits(hf_models.tokens(length))
+    assert error(logits[hf_models.rows(length)], record[str(length)]) < BOUND
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_tokens_one_by_one_have_the_logits_of_transformers(kind, models):
+    for length in hf_models.LENGTHS:
+        model, record = models(kind, length)
+        model.reset()
+        rows = hf_models.rows(length)
+        logits = np.array([model.feed([token]) for token in hf_models.tokens(length)])
+        assert error(logits[rows], record[str(length)]) < BOUND
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_sequences_together_have_the_logits_of_transformers(kind, models):
+    model, record = models(kind)
+    texts = [hf_models.tokens(length) for length in hf_models.LENGTHS]
+    starts = [(texts[0], 30), (texts[0], 5), (texts[1], 165)]  # texts, and the lengths of their prompts
+    found = {}
+
+    def follow(ids, logits):
+        """Notes the logits and chooses the next token of the text."""
+        text = next(text for text in texts if list(ids[:5]) == text[:5])
+        found[(len(text), len(ids))] = logits.copy()
+        token = text[len(ids)] if len(ids) < len(text) else 3
+        logits[:] = -np.inf
+        logits[token] = 0
+
+    model.reset()
+    options = {"max_tokens": 44, "temperature": 0, "logits_filter": follow}
+    for _ in model.generate_many([text[:start] for text, start in starts], **options):
+        pass
+    for length in hf_models.LENGTHS[kind in hf_models.ORIGINAL_CONTEXTS :]:
+        pairs = [
+            (found[length, row + 1], expected)
+            for row, expected in zip(hf_models.rows(length), record[str(length)])
+            if (length, row + 1) in found
+        ]
+        assert len(pairs) >= 2
+        assert error([a for a, _ in pairs], [b for _, b in pairs]) < BOUND
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_adapters_learn_a_text_of_each(kind, models, tmp_path):
+    """Every node has a gradient; the state of a sequence can be restored; the adapter is used."""
+    model, _ = models(kind)
+    text = hf_models.tokens(48)
+    model.reset()
+    model.feed(text[:40])
+    state, expected = model.save_state(), model.feed(text[40:])
+    model.load_state(state)
+    assert np.allclose(model.feed(text[40:]), expected, atol=1e-5)
+    result = model.finetune([text] * 8, tmp_path / "lora.gguf", rank=4, steps=12, tokens=48, rate=2e-2,
+                            validation=[text])  # fmt: skip
+    before, after = result.validation[0][1], result.validation[-1][1]
+    assert after < 0.9 * before
+    model.set_lora(tmp_path / "lora.gguf")
+    try:
+        assert -model.log_probabilities(text).mean() == pytest.approx(after, rel=1e-3)
+    finally:
+        model.set_lora()
+
+
+@pytest.mark.parametrize("kind", hf_models.ENCODERS)
+def test_encoders_have_the_states_of_transformers(kind, models):
+    model, record = models(kind)
+    texts = [hf_models.tokens(length) for length in hf_models.LENGTHS]
+    found = model.embed([*texts, texts[0]], pooling="mean")
+    for states, length in zip(found, (*hf_models.LENGTHS, hf_models.LENGTHS[0])):
+        assert error(states, record[str(length)]) < BOUND
+
+
+@pytest.mark.parametrize("kind", ["llama+llama3", "gemma2", "granitemoe+shared", "qwen2", "bert"])
+@pytest.mark.parametrize("mmap", [True, False])
+def test_folders_are_opened_as_they_are(kind, mmap, models, tmp_path):
+    """The same bits as from the file."""
+    record = hf_models.record(kind)
+    folder = hf_models.write_folder(tmp_path / kind, record["config"], record["shapes"], shards=2)
+    file = models(kind)[0]
+    with pytest.warns(UserWarning, match="^load: .* has no tokenizer"):
+        model = load(folder, kv_type="f32", threads=1, mmap=mmap)
+    ids = hf_models.tokens(48)
+    with model:
+        file.reset() if kind != "bert" else None
+        found, expected = (m.embed([ids], pooling="mean") if kind == "bert" else m.logits(ids) for m in (model, file))
+        assert np.array_equal(found, expected)
+        assert bool(model.runner.file.places) == mmap
+        for key in (model.metadata.keys() & file.metadata.keys()) - {"general.name"}:
+            value = file.metadata[key]
+            assert model.metadata[key] == (pytest.approx(value) if isinstance(value, float) else value), key
+
+
+@pytest.mark.parametrize("half", [np.float16, np.uint16])
+def test_folders_of_half_precision_are_mapped(half, tmp_path):
+    record = hf_models.record("qwen3")
+    folder = hf_models.write_folder(tmp_path / "folder", record["config"], record["shapes"])
+    values = {name: hf_models.weight(name, tuple(shape), 0) for name, shape in record["shapes"].items()}
+    wide = {name: (v.view(np.uint32) >> 16).astype(np.uint16) if half is np.uint16 else v.astype(np.float16)
+            for name, v in values.items()}  # fmt: skip
+    hf_models.write_shard(folder / "model.safetensors", wide)
+    ids = hf_models.tokens(48)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        convert(folder, tmp_path / "model.gguf")
+        with load(folder, threads=1) as model, load(tmp_path / "model.gguf", threads=1) as file:
+            assert len(model.runner.file.places) > len(model.runner.file.tensors) / 2
+            assert np.array_equal(model.logits(ids), file.logits(ids))
+
+
+def test_bad_folders_are_refused_by_load(tmp_path):
+    record = hf_models.record("llama")
+    folder = hf_models.write_folder(tmp_path / "folder", {**record["config"], "num_hidden_layers": 5}, record["shapes"])
+    with pytest.raises(ValueError, match=f"^load: {folder}: the shards have 3 layers, config.json 5$"):
+        load(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="load: the folder has no .*safetensors"):
+        load(folder)

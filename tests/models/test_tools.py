@@ -1,0 +1,409 @@
+"""Calls of tools and reasoning in answers: each form of calls, reading, grammars, streaming, wrong descriptions."""
+
+import json
+import os
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+for library in ("gguf", "jinja2", "tokenizers", "llguidance", "jsonschema"):  # of the extra [test]
+    pytest.importorskip(library)
+
+import jsonschema  # noqa: E402
+import structured  # noqa: E402
+
+from ggml.models import load  # noqa: E402
+from ggml.models.chat.reasoning import Harmony, Plain, tags_of  # noqa: E402
+from ggml.models.chat.template import ChatTemplate  # noqa: E402
+from ggml.models.chat.tools import FORMATS, GENERIC, format_of, schemas_of, takes_tools  # noqa: E402
+
+ARGUMENTS = {"city": "New York", "days": 3, "opt": True}
+PARAMETERS = {
+    "type": "object", "required": ["city"], "additionalProperties": False,
+    "properties": {"city": {"type": "string", "maxLength": 9}, "days": {"type": "integer", "minimum": 0, "maximum": 99},
+                   "opt": {"type": "boolean"}},
+}  # fmt: skip
+OTHER = {"type": "object", "required": ["kind"], "properties": {"kind": {"type": "string", "enum": ["a", "b c"]}}}
+TOOLS = [
+    {"type": "function", "function": {"name": "get_weather", "description": "Of a city.", "parameters": PARAMETERS}},
+    {"type": "function", "function": {"name": "find-it", "parameters": OTHER}},
+]
+SCHEMAS = schemas_of(TOOLS)
+MESSAGES = [{"role": "user", "content": "hi"}]
+JSON = json.dumps(ARGUMENTS)
+NAMED = f'{{"name": "get_weather", "arguments": {JSON}}}'
+XML = ("<function=get_weather>\n<parameter=city>\nNew York\n</parameter>\n<parameter=days>\n3\n</parameter>\n"
+       "<parameter=opt>\ntrue\n</parameter>\n</function>")  # fmt: skip
+BAR, LINE = "\uff5c", "\u2581"
+EXAMPLES = {
+    "hermes": f'<tool_call>\n{NAMED}\n</tool_call>',
+    "generic": f'<tool_call>{NAMED}</tool_call>',
+    "qwen-xml": f"<tool_call>\n{XML}\n</tool_call>",
+    "seed": f"<seed:tool_call>\n{XML}\n</seed:tool_call>",
+    "llama3": NAMED.replace("arguments", "parameters"),
+    "pythonic": "[get_weather(city='New York', days=3, opt=True)]",
+    "lfm2": '<|tool_call_start|>[get_weather(city="New York", days=3, opt=true)]<|tool_call_end|>',
+    "mistral": f"[TOOL_CALLS]get_weather[ARGS]{JSON}",
+    "mistral-list": f'[TOOL_CALLS][{NAMED[:-1]}, "id": "abcdefghi"}}]',
+    "gemma4": '<|tool_call>call:get_weather{city:<|"|>New York<|"|>,days:3,opt:true}<tool_call|>',
+    "functiongemma": "<start_function_call>call:get_weather{city:<escape>New York<escape>,days:3,opt:true}"
+                     "<end_function_call>",
+    "deepseek": f"<{BAR}tool{LINE}calls{LINE}begin{BAR}><{BAR}tool{LINE}call{LINE}begin{BAR}>function<{BAR}tool{LINE}"
+                f"sep{BAR}>get_weather\n```json\n{JSON}\n```<{BAR}tool{LINE}call{LINE}end{BAR}>"
+                f"<{BAR}tool{LINE}calls{LINE}end{BAR}>",
+    "deepseek-v3.1": f"<{BAR}tool{LINE}calls{LINE}begin{BAR}><{BAR}tool{LINE}call{LINE}begin{BAR}>get_weather<{BAR}tool"
+                     f"{LINE}sep{BAR}>{JSON}<{BAR}tool{LINE}call{LINE}end{BAR}><{BAR}tool{LINE}calls{LINE}end{BAR}>",
+    "deepseek-dsml": f'<{BAR}DSML{BAR}function_calls>\n<{BAR}DSML{BAR}invoke name="get_weather">\n'
+                     f'<{BAR}DSML{BAR}parameter name="city" string="true">New York</{BAR}DSML{BAR}parameter>\n'
+                     f'<{BAR}DSML{BAR}parameter name="days" string="false">3</{BAR}DSML{BAR}parameter>\n'
+                     f'<{BAR}DSML{BAR}parameter name="opt" string="false">true</{BAR}DSML{BAR}parameter>\n'
+                     f"</{BAR}DSML{BAR}invoke>\n</{BAR}DSML{BAR}function_calls>",
+    "glm": "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>New York</arg_value>\n<arg_key>days</arg_key>\n"
+           "<arg_value>3</arg_value>\n<arg_key>opt</arg_key>\n<arg_value>true</arg_value>\n</tool_call>",
+    "gpt-oss": f"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{JSON}",
+    "granite": f'<|tool_call|>[{NAMED}]',
+    "phi4": f'<|tool_call|>[{NAMED}]<|/tool_call|>',
+    "command-r": f'<|START_ACTION|>[\n {{"tool_call_id": "0", "tool_name": "get_weather", "parameters": {JSON}}}\n]'
+                 "<|END_ACTION|>",
+    "command-r-plus": f'Action: ```json\n[{{"tool_name": "get_weather", "parameters": {JSON}}}]```',
+    "kimi": f"<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{JSON}"
+            "<|tool_call_end|><|tool_calls_section_end|>",
+    "minimax": '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">New York</parameter>\n'
+               '<parameter name="days">3</parameter>\n<parameter name="opt">true</parameter>\n</invoke>\n'
+               "</minimax:tool_call>",
+    "minimax-m1": f'<tool_calls>\n{NAMED}\n</tool_calls>',
+    "tool-calls": f'<tool_calls>[{NAMED}]</tool_calls>',
+    "nemotron": f'<TOOLCALL>[{NAMED}]</TOOLCALL>',
+    "functools": f' functools[{NAMED}]',
+    "functionary": f"<function=get_weather>{JSON}</function>",
+    "gigachat": f'<|function_call|>{NAMED}',
+    "minicpm": '<function name="get_weather"><param name="city">New York</param><param name="days">3</param>'
+               '<param name="opt">True</param></function>',
+    "solar": "<|tool_calls|><|tool_call:begin|>x1<|tool_call:name|>get_weather<|tool_call:args|>"
+             f"{JSON}<|tool_call:end|>",
+}  # fmt: skip
+ROWS = {row.name: row for row in (*FORMATS, GENERIC)}
+
+
+def template_of(row):
+    """A chat template that has the marks of a form, in a comment."""
+    marks = " ".join(mark.split(" or ")[0] for mark in row.marks)
+    return (
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if tools %}{{ tools | length }}{# "
+        f"tool_calls {marks} #}}{{% endif %}}{{% if add_generation_prompt %}}<answer>{{% endif %}}"
+    )
+
+
+def read(reader, pieces):
+    parts = [part for piece in pieces for part in reader.push(piece)] + reader.finish()
+    texts = {kind: "".join(part.text for part in parts if part.kind == kind) for kind in ("reasoning", "content")}
+    return texts["reasoning"], texts["content"], [part.call[:2] for part in parts if part.call]
+
+
+def reader_of(row, tags=None, thinking=False):
+    return Harmony() if row.name == "gpt-oss" else Plain(row, tags, thinking, SCHEMAS)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_form_is_found_and_read(name):
+    """The example of each form, as a whole and character by character, alone and after other text."""
+    row, text = ROWS[name], EXAMPLES[name]
+    assert format_of(template_of(row)) is row
+    expected = [("get_weather", ARGUMENTS)]
+    for pieces in ([text], list(text), [text[:7], text[7:]]):
+        assert read(reader_of(row), pieces) == ("", "", expected)
+    if name == "gpt-oss":
+        before = "<|channel|>analysis<|message|>I think.<|end|><|start|>assistant"
+        before += "<|channel|>commentary<|message|>So:<|end|>"
+        assert read(Harmony(), list(before + "<|start|>assistant" + text)) == ("I think.", "So:", expected)
+    elif not row.bare:
+        said = list(f"<think>\nI think.\n</think>\n\nSo: 1 < 2 [a].\n{text}\n")
+        assert read(reader_of(row, ("<think>", "</think>")), said) == ("I think.", "So: 1 < 2 [a].", expected)
+        said = list(f"I think.\n</think>\n\n{text}")
+        assert read(reader_of(row, ("<think>", "</think>"), True), said) == ("I think.", "", expected)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_texts_without_calls_stay(name):
+    row = ROWS[name]
+    texts = "", "A plain answer.\n\n- 1 < 2\n", "an [example] {of: text} <b>", '{"no": "call"}', "[1, 2", "<tool_"
+    for text in texts:
+        said = text if name != "gpt-oss" else f"<|channel|>final<|message|>{text}"
+        for pieces in ([said], list(said)):
+            assert read(reader_of(row), pieces) == ("", text, [])
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_any_text_is_read_alike_in_any_pieces(name):
+    """Damaged answers: no exception, and the same result however the text is divided."""
+    row, dice = ROWS[name], random.Random(name)
+    for _ in range(60):
+        text = dice.choice(["", "<think>a</think>", "so: "]) + EXAMPLES[name] * dice.choice([1, 1, 2])
+        for _ in range(dice.randrange(3)):
+            at, size = dice.randrange(len(text)), dice.randrange(6)
+            text = text[:at] + dice.choice(["", "x", "<", '"', "{}", "]", "</think>"]) + text[at + size :]
+        tags = dice.choice([None, ("<think>", "</think>")])
+        expected = read(reader_of(row, tags), [text])
+        cuts = sorted(dice.sample(range(len(text) + 1), min(len(text), 5)))
+        pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)])]
+        for divided in (list(text), pieces):
+            assert read(reader_of(row, tags), divided) == expected, (text, tags)
+
+
+def test_several_calls_and_broken_ones():
+    two = EXAMPLES["hermes"] + "\n" + EXAMPLES["hermes"].replace("get_weather", "find-it")
+    assert [call[0] for call in read(reader_of(GENERIC), list(two))[2]] == ["get_weather", "find-it"]
+    listed = EXAMPLES["phi4"].replace("}]<", '}, {"name": "find-it", "arguments": {}}]<')
+    assert [call[0] for call in read(reader_of(ROWS["phi4"]), [listed])[2]] == ["get_weather", "find-it"]
+    lines = EXAMPLES["pythonic"][:-1] + ", other()]"
+    assert read(reader_of(ROWS["pythonic"]), list(lines))[2] == [("get_weather", ARGUMENTS), ("other", {})]
+    apart = EXAMPLES["llama3"] + "; " + EXAMPLES["llama3"]
+    assert len(read(reader_of(ROWS["llama3"]), list(apart))[2]) == 2
+    cut = '<tool_call>{"name": "f", "arguments": {"a": 1'
+    for broken in (cut, "<tool_call>nothing</tool_call>", '<tool_call>{"a": 1}'):
+        assert read(reader_of(GENERIC), ["x " + broken]) == ("", "x" + broken, []), broken
+    text = '<tool_call>{"name": "f", "arguments": "{\\"a\\": 1}"}</tool_call>'  # arguments as a JSON string
+    assert read(reader_of(GENERIC), [text])[2] == [("f", {"a": 1})]
+
+
+def test_values_follow_the_schema():
+    """Without quotes around texts, only the schema tells 12 from "12"."""
+    text = EXAMPLES["glm"].replace("New York", "12").replace(">3<", ">12<")
+    assert read(reader_of(ROWS["glm"]), [text])[2] == [("get_weather", {"city": "12", "days": 12, "opt": True})]
+    nested = '<|tool_call>call:f{a:[1,<|"|>x}<|"|>,{b:null}],c:{}}<tool_call|>'
+    assert read(reader_of(ROWS["gemma4"]), list(nested))[2] == [("f", {"a": [1, "x}", {"b": None}], "c": {}})]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    change = {"tokenizer.chat_template": template_of(ROWS["hermes"])}
+    return structured.write_model(tmp_path_factory.mktemp("tools") / "bytes.gguf", change=change)
+
+
+@pytest.fixture(scope="module")
+def model(path):
+    with load(path, n_ctx=256, threads=1) as model:
+        yield model
+
+
+def short(model):
+    """Biases with which strings end soon."""
+    ids = [token for token in range(model.config.n_vocab) if model.tokenizer.piece(token)[:1] in (b"<", b'"', b"]")]
+    return dict.fromkeys(ids, 6.0)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_calls_that_must_be_are_valid(name, model):
+    """With random weights."""
+    options = {"chat_template": template_of(ROWS[name]), "logit_bias": short(model), "max_tokens": 230, "top_k": 0}
+    for seed, choice in enumerate(("required", "required", "find-it", "get_weather")):
+        answer = model.chat(MESSAGES, tools=TOOLS, tool_choice=choice, seed=seed, parallel_tool_calls=False, **options)
+        content = "".join(answer)
+        (call,) = answer.tool_calls
+        assert answer.finish_reason == "tool_calls" and content == "" and call["type"] == "function"
+        arguments = json.loads(call["function"]["arguments"])
+        jsonschema.validate(arguments, SCHEMAS[call["function"]["name"]])
+        assert choice in ("required", call["function"]["name"])
+        assert re.fullmatch("[a-z0-9]{9}" if name.startswith("mistral") else "call_[0-9a-f]{24}", call["id"])
+        assert answer.message["content"] is None and answer.message["tool_calls"] == answer.tool_calls
+
+
+@pytest.mark.parametrize("name", ["hermes", "glm", "pythonic", "mistral"])
+def test_schemas_with_definitions(name, model):
+    """As pydantic makes them: a part of the schema is elsewhere in it."""
+    kinds = {"k": {"enum": ["C", "F"]}}
+    unit = {"type": "object", "properties": kinds, "required": ["k"], "additionalProperties": False}
+    parameters = {"$defs": {"Unit": unit}, "type": "object", "properties": {"u": {"$ref": "#/$defs/Unit"}},
+                  "required": ["u"], "additionalProperties": False}  # fmt: skip
+    tools = [{"function": {"name": "f", "parameters": parameters}}]
+    answer = model.chat(MESSAGES, tools=tools, tool_choice="required", parallel_tool_calls=False, seed=1,
+                        chat_template=template_of(ROWS[name]))  # fmt: skip
+    assert "".join(answer) == ""
+    assert json.loads(answer.tool_calls[0]["function"]["arguments"])["u"]["k"] in ("C", "F")
+
+
+def test_streams_of_calls(model):
+    options = {"tools": TOOLS, "tool_choice": "required", "logit_bias": short(model), "seed": 5, "max_tokens": 240}
+    deltas = list(model.chat(MESSAGES, **options).deltas())
+    answer = model.chat(MESSAGES, **options)
+    assert "".join(answer) == ""
+    streamed = [call for delta in deltas for call in delta["tool_calls"]]
+    assert [call["index"] for call in streamed] == list(range(len(streamed))) and streamed
+    assert [call["function"] for call in streamed] == [call["function"] for call in answer.tool_calls]
+    assert len({call["id"] for call in streamed}) == len(streamed)
+
+
+def forced(model, text, **options):
+    """The answer of a model that writes a text in any case."""
+    return model.chat(MESSAGES, choices=[text], max_tokens=200, **options)
+
+
+def test_answers_with_reasoning_and_calls(model):
+    source = template_of(ROWS["hermes"]) + "{# <think> </think> #}"
+    text = "<think>Let me see.</think>\n\nI ask.\n" + EXAMPLES["hermes"]
+    answer = forced(model, text, tools=TOOLS, chat_template=source)
+    assert "".join(answer) == "I ask." and answer.reasoning == "Let me see." and answer.finish_reason == "tool_calls"
+    assert answer.message["reasoning_content"] == "Let me see." and answer.message["content"] == "I ask."
+    assert json.loads(answer.tool_calls[0]["function"]["arguments"]) == ARGUMENTS
+    kinds = [key for delta in forced(model, text, tools=TOOLS, chat_template=source).deltas() for key in delta]
+    assert list(dict.fromkeys(kinds)) == ["reasoning_content", "content", "tool_calls"]
+    for options in ({}, {"tools": TOOLS, "tool_choice": "none"}):
+        answer = forced(model, text, chat_template=source, **options)
+        assert "".join(answer) == "I ask.\n" + EXAMPLES["hermes"] and answer.tool_calls == []
+    plain = forced(model, text)  # a template that shows no reasoning
+    assert "".join(plain) == text and plain.message == {"role": "assistant", "content": text}
+    cut = model.chat(MESSAGES, choices=[text], max_tokens=8, chat_template=source)
+    assert "".join(cut) == "" and cut.finish_reason == "length"
+    cut.close()
+
+
+def test_a_budget_of_reasoning(model):
+    """Reasoning is ended after some tokens; a language is that of what follows."""
+    source = template_of(ROWS["hermes"]) + "<think>\n{# </think> #}"
+    for budget in (0, 1, 7):
+        answer = model.chat(MESSAGES, chat_template=source, reasoning_budget=budget, json_schema={"const": 12}, seed=1)
+        assert "".join(answer) == "12" and answer.finish_reason == "stop"
+        end = model.tokenizer.encode("</think>", add_bos=False)
+        assert answer.ids[budget : budget + len(end)] == end
+    open_ended = model.chat(MESSAGES, chat_template=source, choices=["x"], max_tokens=9, seed=1)
+    assert "".join(open_ended) == "" and len(open_ended.ids) == 9 and open_ended.finish_reason == "length"
+    asked = {"tools": TOOLS, "tool_choice": "find-it", "logit_bias": short(model), "seed": 1}
+    call = model.chat(MESSAGES, chat_template=source, reasoning_budget=2, **asked)
+    assert "".join(call) == "" and call.tool_calls[0]["function"]["name"] == "find-it"
+    with pytest.raises(ValueError, match="chat: reasoning_budget is -1: need an integer from 0, or None"):
+        model.chat(MESSAGES, reasoning_budget=-1)
+
+
+def test_strict_tools(model):
+    """Any text may come, but calls have valid arguments."""
+    tools = [{"function": {**TOOLS[0]["function"], "strict": True}}, TOOLS[1]]
+    call = '<tool_call>\n{"name": "%s", "arguments": %s}\n</tool_call>'
+    for text, fits in (
+        ("Some text, <b> and <tool> and so on", True),
+        ("So: " + call % ("get_weather", '{"city": "Rome"}'), True),
+        (call % ("find-it", '{"any": [1]}'), True),
+        (call % ("get_weather", '{"town": "Rome"}'), False),
+        (call % ("get_weather", '{"city": 5}'), False),
+        (call % ("no-such", "{}"), False),
+        ("Then <tool_call> and so on", False),
+    ):
+        constraint = model.chat(MESSAGES, tools=tools).text.sampler.constraint
+        try:
+            for token in model.tokenizer.encode(text, add_bos=False):
+                constraint.accept(token)
+            assert fits, text
+        except ValueError:
+            assert not fits, text
+    free = model.chat(MESSAGES, tools=tools, max_tokens=20, seed=1)
+    assert "".join(free) and free.finish_reason == "length"
+    assert model.chat(MESSAGES, tools=TOOLS).text.sampler.constraint is None
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_grammars_of_strict_tools_compile(name, model):
+    tools = [{"function": {**TOOLS[0]["function"], "strict": True}}]
+    answer = model.chat(MESSAGES, tools=tools, chat_template=template_of(ROWS[name]))
+    limited = not ROWS[name].bare and name not in ("gpt-oss", "functionary", "minicpm", "mistral")
+    assert (answer.text.sampler.constraint is not None) == limited
+
+
+def test_prompts(model):
+    assert model.apply_chat_template(MESSAGES) == "<user>hi\n<answer>"
+    assert model.apply_chat_template(MESSAGES, tools=TOOLS, add_generation_prompt=False) == "<user>hi\n2"
+    source = "{{ messages[0].content }}{{ enable_thinking }}{{ x }}"
+    assert model.apply_chat_template(MESSAGES, chat_template=source, enable_thinking=False, x=1) == "hiFalse1"
+    thinking = {"chat_template": source, "chat_template_kwargs": {"x": "!"}, "enable_thinking": True}
+    assert model.detokenize(model.chat(MESSAGES, **thinking).prompt_ids) == "hiTrue!"
+    told = model.apply_chat_template(MESSAGES, chat_template="{% for m in messages %}{{ m.content }}|{% endfor %}",
+                                     tools=TOOLS)  # fmt: skip
+    said = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": JSON}}]}
+    results = [{"role": "tool", "content": "21"}, {"role": "tool", "content": "22"}]
+    after = model.apply_chat_template(
+        [*MESSAGES, said, *results],
+        tools=TOOLS,
+        chat_template="{% for m in messages %}{{ m.role }}:{{ m.content }}|{% endfor %}",
+    )
+    calls = f'assistant:<tool_call>\n{{"name": "f", "arguments": {JSON}}}\n</tool_call>|'
+    result = "<tool_response>\n{}\n</tool_response>"
+    assert after.endswith(f"|user:hi|{calls}user:{result.format(21)}\n{result.format(22)}|")
+    assert told.endswith("|hi|") and '"name": "get_weather"' in told and "<tool_call>" in told
+
+
+def test_further_templates_by_name(tmp_path):
+    keys = {"tokenizer.chat_template": "a{{ messages[0].content }}", "tokenizer.chat_template.rerank": "rank this"}
+    with load(structured.write_model(tmp_path / "m.gguf", change=keys), n_ctx=64, threads=1) as model:
+        assert model.apply_chat_template(MESSAGES) == "ahi"
+        assert model.apply_chat_template(MESSAGES, chat_template="rerank") == "rank this"
+
+
+@pytest.mark.parametrize(
+    "tools, message",
+    [
+        ([*TOOLS, {"function": {"name": "a b"}}], r"tools\[2\] has the name 'a b': need letters"),
+        ([TOOLS[0], TOOLS[0]], r"tools\[1\]: there is another tool of the name 'get_weather'"),
+        ([{"function": {"name": "f", "parameters": {"properties": [1]}}}], r"tools\[0\] \(f\): parameters is"),
+        ([7], r"tools\[0\] has the name None"),
+    ],
+)
+def test_wrong_descriptions_are_named(tools, message, model):
+    with pytest.raises(ValueError, match="chat: " + message):
+        model.chat(MESSAGES, tools=tools)
+
+
+def test_wrong_choices(model):
+    for choice in ("no-such", {"type": "function", "function": {"name": "x"}}, 5):
+        with pytest.raises(ValueError, match="chat: tool_choice is .*: need one of 'auto', 'none', 'required', 'get_w"):
+            model.chat(MESSAGES, tools=TOOLS, tool_choice=choice)
+    with pytest.raises(ValueError, match="chat: tool_choice is 'required', and there are no tools"):
+        model.chat(MESSAGES, tool_choice="required")
+    with pytest.raises(ValueError, match="chat: tool_choice and a language are given"):
+        model.chat(MESSAGES, tools=TOOLS, tool_choice="required", regex="a")
+    with pytest.raises(TypeError, match="chat: tools is a str"):
+        model.chat(MESSAGES, tools="x")
+    bad = [{"function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"not": {}}}}}}]
+    with pytest.raises(ValueError, match="chat: tools: .*not"):
+        model.chat(MESSAGES, tools=bad, tool_choice="required")
+    assert model.chat(MESSAGES, tools=bad).finish_reason is None  # which may be told to the model
+
+
+class Names:
+    """As much of a tokenizer as a template needs."""
+
+    bos, eos, unknown, separator, padding = 0, 1, 2, None, None
+
+    def text(self, token):
+        return ("<BOS>", "<EOS>", "<UNK>")[token]
+
+    def has(self, text):
+        return False
+
+
+UNKNOWN_FORMS = "Apertus GigaChat3-10B Kimi-K3 MiniMax-M3 functionary-medium-v3.2 muse-glimmer tencent-Hy3".split()
+WRITE_NO_CALLS = "LFM2-8B LFM2.5-Instruct granite-3.3".split()
+
+
+@pytest.mark.skipif("GGML_TEMPLATES" not in os.environ, reason="GGML_TEMPLATES names no folder of chat templates")
+def test_what_templates_write_is_read():
+    """A call that a template writes into a conversation, such as those in llama.cpp's folder models/templates."""
+    said = {"role": "assistant", "content": "", "tool_calls": [
+        {"id": "abcdefghi", "type": "function", "function": {"name": "get_weather", "arguments": JSON}}]}  # fmt: skip
+    checked = 0
+    for file in sorted(Path(os.environ["GGML_TEMPLATES"]).glob("*.jinja")):
+        source = file.read_text(encoding="utf-8")
+        if not takes_tools(source) or any(name in file.name for name in (*UNKNOWN_FORMS, *WRITE_NO_CALLS)):
+            continue
+        template, row = ChatTemplate({"tokenizer.chat_template": source}, Names()), format_of(source)
+        try:
+            asked = template.render(MESSAGES, True, tools=TOOLS[:1])
+            whole = template.render([*MESSAGES, said], False, tools=TOOLS[:1])
+        except ValueError:  # Python that the sandbox refuses
+            continue
+        at = len(os.path.commonprefix([asked, whole]))
+        while at and whole[at - 1] not in ">\n ]":
+            at -= 1
+        answer = whole[at:] if row.name != "gpt-oss" else whole[at:].rpartition("<|start|>assistant")[2]
+        assert read(reader_of(row, tags_of(source)), list(answer))[2] == [("get_weather", ARGUMENTS)], file.name
+        checked += 1
+    assert checked > 35

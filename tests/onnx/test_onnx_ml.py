@@ -1,0 +1,391 @@
+"""ai.onnx.ml: models of scikit-learn answer as scikit-learn does; ensembles of trees in all forms."""
+
+import functools
+import threading
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+import sklearn_models  # noqa: E402
+from onnx import helper, numpy_helper  # noqa: E402
+from small_onnx import model, one  # noqa: E402
+
+import ggml.onnx  # noqa: E402
+
+one_ml = functools.partial(one, domain="ai.onnx.ml")
+
+
+@functools.cache
+def recorded():
+    """Arrays by name, in dicts by model."""
+    found: dict = {}
+    with np.load(sklearn_models.DATA) as file:
+        for key in file.files:
+            name, part = key.rsplit("/", 1)
+            found.setdefault(name, {})[part] = file[key]
+    return found
+
+
+def check(found, want):
+    """Results against those of scikit-learn, whose arrays of one column may lack that axis."""
+    assert len(found) >= len(want)
+    for a, b in zip(found, want):
+        if b.dtype.kind in "OUS":
+            assert a.ravel().tolist() == b.ravel().tolist()
+        elif a.size == 2 * b.size:  # a decision about two classes, which ONNX gives for both
+            np.testing.assert_allclose(np.abs(a), np.stack([np.abs(b)] * 2, 1), rtol=1e-4, atol=1e-5)
+        else:
+            np.testing.assert_allclose(a.reshape(b.shape), b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", recorded())
+@pytest.mark.parametrize("rows", [None, 1])
+def test_models_of_scikit_learn(name, rows):
+    parts = recorded()[name]
+    x = parts["x"].astype(object) if parts["x"].dtype.kind == "U" else parts["x"]
+    want = [parts[k][:rows] for k in sorted(parts) if k.isdigit()]
+    check(ggml.onnx.load(parts["model"].tobytes()).run(x[:rows]), want)
+
+
+def test_models_of_the_installed_scikit_learn():
+    pytest.importorskip("skl2onnx")
+    for _, estimator, x, proto in sklearn_models.trained():
+        check(ggml.onnx.load(proto).run(x), sklearn_models.expected(estimator, x))
+
+
+# ---- ensembles of trees ----------------------------------------------------------------------------------------------
+MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+HOLDS = {"BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.greater_equal, "BRANCH_GT": np.greater,
+         "BRANCH_EQ": np.equal, "BRANCH_NEQ": np.not_equal}  # fmt: skip
+AGGREGATES = {"SUM": np.sum, "AVERAGE": np.mean, "MIN": np.min, "MAX": np.max}
+
+
+def random_tree(rng, modes, features, targets, depth):
+    """A tree as nested tuples: (mode, feature, split, missing, true, false), or a dict of weights by target."""
+    if depth == 0 or rng.random() < 0.15:
+        chosen = rng.choice(targets, rng.integers(1, targets + 1), replace=False)
+        return {int(t): float(np.float32(rng.normal())) for t in chosen}
+    split = float(np.float32(rng.integers(-4, 5) / 2))
+    both = [random_tree(rng, modes, features, targets, depth - 1) for _ in range(2)]
+    return (str(rng.choice(modes)), int(rng.integers(features)), split, int(rng.integers(2)), *both)
+
+
+def leaf_of(tree, row):
+    """The weights that a row gets from a tree."""
+    while isinstance(tree, tuple):
+        mode, feature, split, missing, true, false = tree
+        x = row[feature]
+        tree = true if HOLDS[mode](x, split) or missing and np.isnan(x) else false
+    return tree
+
+
+def answer(trees, x, targets, aggregate):
+    """The aggregated weights of all trees; a target that no leaf names gets 0."""
+    out = np.zeros((len(x), targets))
+    for i, row in enumerate(x):
+        leaves = [leaf_of(tree, row) for tree in trees]
+        for t in range(targets):
+            weights = [leaf[t] for leaf in leaves if t in leaf]
+            if aggregate == "AVERAGE":
+                out[i, t] = sum(weights) / len(trees)
+            elif weights:
+                out[i, t] = AGGREGATES[aggregate](weights)
+    return out
+
+
+def described(trees, prefix):
+    """The attributes of TreeEnsembleRegressor and TreeEnsembleClassifier."""
+    nodes = {k: [] for k in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
+                             "missing_value_tracks_true")}  # fmt: skip
+    leaves = {k: [] for k in ("treeids", "nodeids", "ids", "weights")}
+
+    def add(number, tree, count):
+        place = next(count)
+        row = len(nodes["modes"])
+        for key in nodes:
+            nodes[key].append(0)
+        nodes["treeids"][row], nodes["nodeids"][row] = number, place
+        if isinstance(tree, dict):
+            nodes["modes"][row] = "LEAF"
+            for target, weight in tree.items():
+                for key, value in zip(leaves, (number, place, target, weight)):
+                    leaves[key].append(value)
+            return place
+        for key, value in zip(("modes", "featureids", "values", "missing_value_tracks_true"), tree):
+            nodes[key][row] = value
+        nodes["falsenodeids"][row] = add(number, tree[5], count)
+        nodes["truenodeids"][row] = add(number, tree[4], count)
+        return place
+
+    for number, tree in enumerate(trees):
+        add(10 * number + 3, tree, iter(range(7, 1 << 20, 2)))
+    nodes["values"] = [float(v) for v in nodes["values"]]
+    return {f"nodes_{k}": v for k, v in nodes.items()} | {f"{prefix}_{k}": v for k, v in leaves.items()}
+
+
+def values(rng, rows, features):
+    """Numbers that often equal splits, and NaN."""
+    x = (rng.integers(-5, 6, (rows, features)) / 2).astype(np.float32)
+    return np.where(rng.random(x.shape) < 0.1, np.float32(np.nan), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("modes", [MODES[:1], MODES, *([m] for m in MODES[1:])])
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_regression_trees(aggregate, modes, dtype):
+    rng = np.random.default_rng(len(modes))
+    trees = [random_tree(rng, modes, 4, 3, 5) for _ in range(6)]
+    x = values(rng, 150, 4)
+    x = np.nan_to_num(x).astype(dtype) if dtype == np.int64 else x.astype(dtype)
+    base = [0.5, -1.0, 0.25]
+    found = one_ml("TreeEnsembleRegressor", x, n_targets=3, aggregate_function=aggregate, base_values=base,
+                   **described(trees, "target"))  # fmt: skip
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, answer(trees, x, 3, aggregate) + base, rtol=1e-5, atol=1e-6)
+
+
+def test_many_rows_are_shared_among_threads(monkeypatch):
+    rng = np.random.default_rng(0)
+    trees = [random_tree(rng, MODES, 4, 1, 6) for _ in range(40)]
+    x = values(rng, 20000, 4)
+    attrs, started = described(trees, "target"), []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: (started.append(thread), start(thread)))
+    node = helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, **attrs)
+    proto = model([node], {"x": x}, domains=[("ai.onnx.ml", 3)])
+    want = answer(trees, x[::500], 1, "SUM")
+    for threads in (1, 2, 3):
+        started.clear()
+        (found,) = ggml.onnx.load(proto, threads=threads).run(x)
+        np.testing.assert_allclose(found[::500], want, rtol=1e-4, atol=1e-5)
+        assert len(started) == threads - 1
+
+
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classification_trees(classes, transform):
+    rng = np.random.default_rng(classes)
+    trees = [random_tree(rng, MODES, 4, classes, 4) for _ in range(5)]
+    x, names = values(rng, 50, 4), ["red", "green", "blue"][:classes]
+    labels, scores = one_ml("TreeEnsembleClassifier", x, outputs=2, classlabels_strings=names, post_transform=transform,
+                            **described(trees, "class"))  # fmt: skip
+    want = answer(trees, x, classes, "SUM")
+    assert labels.tolist() == [names[k] for k in want.argmax(1)]
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(scores, transformed(transform, want), rtol=2e-3, atol=1e-5)
+
+
+def transformed(kind, s):
+    """The functions as the specification of ai.onnx.ml and its reference write them."""
+    e = np.exp(s - s.max(1, keepdims=True))
+    if kind == "SOFTMAX":
+        return e / e.sum(1, keepdims=True)
+    if kind == "SOFTMAX_ZERO":
+        e = np.where(np.abs(s) > 1e-7, e, s * np.exp(-s.max(1, keepdims=True)))
+        return np.divide(e, e.sum(1, keepdims=True), out=e, where=e.sum(1, keepdims=True) != 0)
+    if kind == "LOGISTIC":
+        return 1 / (1 + np.exp(-s))
+    if kind == "PROBIT":  # quantiles of the normal distribution
+        from statistics import NormalDist
+
+        inside = (s > 0) & (s < 1)
+        exact = np.array([NormalDist().inv_cdf(v) if ok else np.nan for v, ok in zip(s.ravel(), inside.ravel())])
+        return exact.reshape(s.shape)
+    return s
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_two_classes_from_one_weight(positive):
+    rng = np.random.default_rng(3)
+    trees = [random_tree(rng, MODES, 3, 1, 4) for _ in range(4)]
+    if positive:
+        trees = [absolute(tree, 0.2) for tree in trees]
+    x = values(rng, 60, 3)
+    labels, scores = one_ml("TreeEnsembleClassifier", x, outputs=2, classlabels_int64s=[4, 9],
+                            **described(trees, "class"))  # fmt: skip
+    s = answer(trees, x, 1, "SUM")
+    np.testing.assert_array_equal(labels, np.where(s[:, 0] > (0.5 if positive else 0), 9, 4))
+    np.testing.assert_allclose(scores, np.hstack([1 - s if positive else -s, s]), rtol=1e-5, atol=1e-6)
+
+
+def absolute(tree, factor):
+    if isinstance(tree, dict):
+        return {t: float(np.float32(abs(w) * factor)) for t, w in tree.items()}
+    return (*tree[:4], absolute(tree[4], factor), absolute(tree[5], factor))
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_ensembles_of_version_5(aggregate, dtype):
+    rng = np.random.default_rng(7)
+    trees = [random_tree(rng, MODES, 4, 2, 4) for _ in range(5)]
+    trees = [(MODES[0], 0, 0.5, 0, first_only(t), first_only(t)) for t in trees]  # a root is no leaf
+    nodes, leaves, roots = [], [], []
+
+    def add(tree):
+        if isinstance(tree, dict):
+            leaves.append(next(iter(tree.items())))
+            return len(leaves) - 1, 1
+        place = len(nodes)
+        nodes.append(None)
+        true, false = add(tree[4]), add(tree[5])
+        nodes[place] = (*tree[:4], *true, *false)
+        return place, 0
+
+    for tree in trees:
+        roots.append(add(tree)[0])
+    modes, features, splits, missing, true, true_leaf, false, false_leaf = map(list, zip(*nodes))
+    x = values(rng, 80, 4).astype(dtype)
+    found = one_ml(
+        "TreeEnsemble",
+        x,
+        version=5,
+        n_targets=2,
+        aggregate_function=["AVERAGE", "SUM", "MIN", "MAX"].index(aggregate),
+        nodes_modes=numpy_helper.from_array(np.array([MODES.index(m) for m in modes], np.uint8)),
+        nodes_featureids=features,
+        nodes_splits=numpy_helper.from_array(np.array(splits, dtype)),
+        nodes_missing_value_tracks_true=missing,
+        nodes_truenodeids=true,
+        nodes_trueleafs=true_leaf,
+        nodes_falsenodeids=false,
+        nodes_falseleafs=false_leaf,
+        tree_roots=roots,
+        leaf_targetids=[t for t, _ in leaves],
+        leaf_weights=numpy_helper.from_array(np.array([w for _, w in leaves], dtype)),
+    )
+    assert found.dtype == dtype
+    tolerance = 2e-3 if dtype == np.float16 else 1e-5
+    np.testing.assert_allclose(found, answer(trees, x, 2, aggregate), rtol=tolerance, atol=tolerance)
+
+
+def first_only(tree):
+    """The tree with one target for each leaf, as version 5 has them."""
+    if isinstance(tree, dict):
+        return dict([next(iter(tree.items()))])
+    return (*tree[:4], first_only(tree[4]), first_only(tree[5]))
+
+
+def test_broken_trees():
+    tree = ("BRANCH_LEQ", 0, 0.0, 0, {0: 1.0}, {0: 2.0})
+    good = described([tree], "target")
+    x = np.zeros((2, 1), np.float32)
+    np.testing.assert_array_equal(one_ml("TreeEnsembleRegressor", x, n_targets=1, **good), [[1], [1]])
+    for words, change in {
+        "a child is none of the nodes": {"nodes_truenodeids": [99, 0, 0]},
+        "the nodes are no trees": {"nodes_truenodeids": [7, 0, 0]},
+        "differ in their lengths": {"nodes_values": [0.0]},
+        "targets are from 5 to 5": {"target_ids": [5, 5]},
+        "name nodes that there are not": {"target_nodeids": [1, 1]},
+        "trees of 4 features": {"nodes_featureids": [3, 0, 0]},
+        "features are from -2": {"nodes_featureids": [-2, 0, 0]},
+        "one number": {"nodes_nodeids": [7, 9, 9]},
+        "2 base_values for 1": {"base_values": [1.0, 2.0]},
+    }.items():
+        with pytest.raises(RuntimeError, match=words):
+            one_ml("TreeEnsembleRegressor", x, n_targets=1, **{**good, **change})
+
+
+# ---- other operators -------------------------------------------------------------------------------------------------
+def test_labels_and_categories():
+    words = np.array([["b", "x"], ["a", "b"]], object)
+    found = one_ml("LabelEncoder", words, keys_strings=["a", "b"], values_floats=[0.5, 1.5], default_float=-2.0)
+    np.testing.assert_array_equal(found, np.array([[1.5, -2], [0.5, 1.5]], np.float32))
+    numbers = np.array([3, 1, np.nan, 7], np.float32)
+    names = ["one", "none", "three"]
+    found = one_ml("LabelEncoder", numbers, keys_floats=[1.0, float("nan"), 3.0], values_strings=names)
+    assert found.tolist() == ["three", "one", "none", "_Unused"]
+    tensors = {"keys_tensor": np.array([1, 5], np.int16), "values_tensor": np.array([10, 50], np.int32),
+               "default_tensor": np.array([42], np.int32)}  # fmt: skip
+    found = one_ml("LabelEncoder", np.array([5, 2, 1], np.int16), version=4,
+                   **{k: numpy_helper.from_array(v) for k, v in tensors.items()})  # fmt: skip
+    assert found.tolist() == [50, 42, 10] and found.dtype == np.int32
+    assert one_ml("LabelEncoder", words, version=1, classes_strings=["a", "b"]).tolist() == [[1, -1], [0, 1]]
+    cats = {"cats_strings": ["a", "b"], "cats_int64s": [4, 8], "default_int64": 0}
+    assert one_ml("CategoryMapper", words, **cats).tolist() == [[8, 0], [4, 8]]
+    assert one_ml("CategoryMapper", np.array([8, 5]), **cats).tolist() == ["b", "_Unused"]
+    found = one_ml("OneHotEncoder", np.array([[2.0], [7.0]], np.float32), cats_int64s=[1, 2])
+    np.testing.assert_array_equal(found, [[[0, 1]], [[0, 0]]])
+    with pytest.raises(RuntimeError, match=r"'x' is none of the categories"):
+        one_ml("OneHotEncoder", words, cats_strings=["a", "b"], zeros=0)
+
+
+def test_columns():
+    x = np.array([[1, -4, 0], [2, 2, np.nan]], np.float32)
+    np.testing.assert_array_equal(one_ml("Binarizer", x, threshold=1.0), [[0, 0, 0], [1, 1, 0]])
+    np.testing.assert_array_equal(one_ml("Scaler", x, offset=[1.0, 0.0, 0.0], scale=[2.0]), (x - [1, 0, 0]) * 2)
+    found = one_ml("Imputer", x, imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=float("nan"))
+    np.testing.assert_array_equal(found, [[1, -4, 0], [2, 2, 9]])
+    found = one_ml("Imputer", np.array([[3, -1], [-1, 4]]), imputed_value_int64s=[5], replaced_value_int64=-1)
+    np.testing.assert_array_equal(found, [[3, 5], [5, 4]])
+    found = one_ml("FeatureVectorizer", x, np.array([[6], [7]]), inputdimensions=[2, 2])
+    np.testing.assert_array_equal(found, [[1, -4, 6, 0], [2, 2, 7, 0]])
+    np.testing.assert_array_equal(one_ml("ArrayFeatureExtractor", x, np.array([2, 0])), x[:, [2, 0]])
+    np.testing.assert_array_equal(one_ml("ArrayFeatureExtractor", x[0], np.array([[1]])), [[-4]])
+
+
+def test_maps():
+    x = np.array([[0.5, 1.5], [2.5, 3.5]], np.float32)
+    assert one_ml("ZipMap", x, classlabels_strings=["a", "b"]) == [{"a": 0.5, "b": 1.5}, {"a": 2.5, "b": 3.5}]
+    zipped = helper.make_node("ZipMap", ["x"], ["z"], domain="ai.onnx.ml", classlabels_strings=["a", "b"])
+    found = both(zipped, x, "DictVectorizer", string_vocabulary=["b", "c", "a"])
+    np.testing.assert_array_equal(found, [[1.5, 0, 0.5], [3.5, 0, 2.5]])
+    zipped = helper.make_node("ZipMap", ["x"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[3, 1])
+    np.testing.assert_array_equal(both(zipped, x, "CastMap", cast_to="TO_INT64"), [[1, 0], [3, 2]])
+    found = both(zipped, x, "CastMap", cast_to="TO_FLOAT", map_form="SPARSE", max_map=5)
+    np.testing.assert_array_equal(found, [[0, 1.5, 0, 0.5, 0], [0, 3.5, 0, 2.5, 0]])
+
+
+def both(first, x, op, **attrs):
+    """The result of an operator of what a first node makes of x."""
+    from small_onnx import run
+
+    second = helper.make_node(op, ["z"], ["y"], domain="ai.onnx.ml", **attrs)
+    return run([first, second], {"x": x}, domains=[("ai.onnx.ml", 3)])[0]
+
+
+def test_linear_models():
+    x, w = np.array([[1, 2], [-3, 0.5]], np.float32), np.array([[0.5, -1], [2, 0.25], [1, 1]], np.float32)
+    bias = np.array([0.1, -0.2, 0.3], np.float32)
+    scores = x @ w.T + bias
+    flat = {"coefficients": w.ravel().tolist(), "intercepts": bias.tolist()}
+    np.testing.assert_allclose(one_ml("LinearRegressor", x, targets=3, **flat), scores, rtol=1e-6)
+    for transform in ("NONE", "SOFTMAX", "LOGISTIC"):
+        attrs = {"classlabels_ints": [5, 6, 7], "post_transform": transform}
+        labels, found = one_ml("LinearClassifier", x, outputs=2, **attrs, **flat)
+        np.testing.assert_array_equal(labels, scores.argmax(1) + 5)
+        np.testing.assert_allclose(found, transformed(transform, scores), rtol=1e-5)
+    single = {"coefficients": w[0].tolist(), "intercepts": [0.1], "classlabels_strings": ["no", "yes"]}
+    labels, found = one_ml("LinearClassifier", x, outputs=2, post_transform="LOGISTIC", **single)
+    s = x @ w[0] + np.float32(0.1)
+    assert labels.tolist() == np.where(s > 0, "yes", "no").tolist()
+    np.testing.assert_allclose(found, 1 / (1 + np.exp(np.stack([s, -s], 1))), rtol=1e-5)
+
+
+def test_counts_of_n_grams():
+    x = np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]])
+    attrs = {"pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7], "ngram_counts": [0, 4], "min_gram_length": 1,
+             "max_gram_length": 2, "ngram_indexes": list(range(7)), "mode": "TF"}  # fmt: skip
+    for skips in (0, 1, 5):
+        want = np.zeros((2, 7), np.float32)
+        for row, words in enumerate(x.tolist()):
+            for column, gram in enumerate([[2], [3], [5], [4], [5, 6], [7, 8], [6, 7]]):
+                for gap in range(1, skips + 2 if len(gram) > 1 else 2):
+                    starts = range(len(words) - gap * (len(gram) - 1))
+                    want[row, column] += sum(words[i::gap][: len(gram)] == gram for i in starts)
+        np.testing.assert_array_equal(one("TfIdfVectorizer", x, max_skip_count=skips, **attrs), want)
+        weights = (np.arange(7) / 2).tolist()
+        for mode, counts in (("IDF", np.minimum(want, 1)), ("TFIDF", want)):
+            found = one("TfIdfVectorizer", x, max_skip_count=skips, **{**attrs, "mode": mode}, weights=weights)
+            np.testing.assert_array_equal(found, counts * weights)
+
+
+def test_tokens():
+    x = np.array([["a bc  def"], ["gh"]], object)
+    tokens = functools.partial(one, "Tokenizer", domain="com.microsoft", version=1, pad_value="#", mincharnum=1)
+    assert tokens(x, separators=[" "], mark=0).tolist() == [[["a", "bc", "def"]], [["gh", "#", "#"]]]
+    assert tokens(x[1], separators=[""], mark=1).tolist() == [["\x02", "g", "h", "\x03"]]
+    found = tokens(x, tokenexp="[a-z]+", mark=0, mincharnum=2)
+    assert found.tolist() == [[["bc", "def"]], [["gh", "#"]]]

@@ -1,0 +1,172 @@
+"""Numbers that are easily lost: NaN, infinities, large quotients, negative numbers as unsigned ones."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx import TensorProto  # noqa: E402
+from small_onnx import one  # noqa: E402
+
+NAN, INF = np.float32(np.nan), np.float32(np.inf)
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def planes(seed=0, size=(2, 3, 8, 9)):
+    """Images of which some pixels are NaN and many -inf."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=size).astype(np.float32)
+    return np.select([rng.random(size) < 0.05, rng.random(size) < 0.6], [NAN, -INF], x)
+
+
+@pytest.mark.parametrize("axes", [(1,), (3,), (0, 2), (1, 2, 3), (0, 1, 2, 3)])
+@pytest.mark.parametrize(("op", "function"), [("ReduceMax", np.max), ("ReduceMin", np.min), ("ReduceSum", np.sum)])
+def test_reductions(op, function, axes):
+    for x in (planes(), -planes()):
+        found = one(op, x, constants={"axes": np.array(axes)}, keepdims=0)
+        np.testing.assert_allclose(found, function(x, axes), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", [(2, 2), (3, 3), (8, 1), (1, 9), (5, 7)])
+@pytest.mark.parametrize(("stride", "pad"), [(1, 0), (2, 0), (2, 1)])
+@pytest.mark.parametrize("indices", [False, True])
+def test_max_pool(kernel, stride, pad, indices):
+    x, pad = planes(), min(pad, min(kernel) // 2)
+    found = one("MaxPool", x, outputs=1 + indices, kernel_shape=kernel, strides=[stride] * 2, pads=[pad] * 4)
+    wide = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=-INF)
+    windows = np.lib.stride_tricks.sliding_window_view(wide, kernel, (2, 3))[:, :, ::stride, ::stride]
+    np.testing.assert_array_equal(found[0] if indices else found, windows.max((-2, -1)))
+    if indices:
+        flat = x.reshape(-1)
+        np.testing.assert_array_equal(flat[np.clip(found[1], 0, x.size - 1)], found[0])
+
+
+def test_global_max_pool():
+    x = planes()
+    np.testing.assert_array_equal(one("GlobalMaxPool", x), x.max((2, 3), keepdims=True))
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("axis", [0, 3])
+def test_places_of_extremes(axis, last):
+    for x in (planes(), np.round(planes(1))):
+        for op, function in (("ArgMax", np.argmax), ("ArgMin", np.argmin)):
+            found = one(op, x, axis=axis, select_last_index=last, keepdims=0)
+            want = x.shape[axis] - 1 - function(np.flip(x, axis), axis) if last else function(x, axis)
+            np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_sorted_values(largest):
+    """NaN is larger than all numbers, as NumPy sorts it."""
+    x = planes()
+    values, places = one("TopK", x, outputs=2, constants={"k": np.array([7])}, largest=largest)
+    want = np.sort(x, -1)
+    np.testing.assert_array_equal(values, want[..., ::-1][..., :7] if largest else want[..., :7])
+    np.testing.assert_array_equal(np.take_along_axis(x, places, -1), values)
+    assert all(len(set(row)) == 7 for row in places.reshape(-1, 7).tolist())
+
+
+@pytest.mark.parametrize("limits", [(-1.0, 0.5), (-np.inf, 0.0), (0.0, np.inf)])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_clip(limits, fixed):
+    x, (lo, hi) = planes(), map(np.float32, limits)
+    found = one("Clip", x, constants={"lo": lo, "hi": hi}) if fixed else one("Clip", x, lo, hi)
+    np.testing.assert_array_equal(found, np.clip(x, lo, hi))
+
+
+COMPARISONS = {"Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal, "Equal": np.equal,
+               "GreaterOrEqual": np.greater_equal, "Max": np.maximum, "Min": np.minimum}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", COMPARISONS)
+def test_comparisons(op):
+    values = np.array([NAN, -INF, -1, 0, 2, INF], np.float32)
+    x, y = (np.ascontiguousarray(v) for v in np.meshgrid(values, values))
+    np.testing.assert_array_equal(one(op, x, y), COMPARISONS[op](x, y))
+
+
+UNARY = {"Relu": lambda x: np.maximum(x, 0), "Sign": np.sign, "Abs": np.abs, "Floor": np.floor, "Round": np.rint,
+         "LeakyRelu": lambda x: np.where(x < 0, x * np.float32(0.01), x), "IsNaN": np.isnan, "IsInf": np.isinf,
+         "HardSigmoid": lambda x: np.clip(np.float32(0.2) * x + np.float32(0.5), 0, 1),
+         "Shrink": lambda x: np.where(x < -0.5, x, np.where(x > 0.5, x, 0))}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", UNARY)
+def test_functions(op):
+    x = planes()
+    np.testing.assert_allclose(one(op, x), UNARY[op](x), rtol=1e-6)
+
+
+def test_nan_is_true():
+    x = np.array([NAN, 0, -0.0, 1e-40, INF], np.float32)
+    np.testing.assert_array_equal(one("Cast", x, to=TensorProto.BOOL), x.astype(bool))
+
+
+@pytest.mark.parametrize("fmod", [0, 1])
+def test_remainders_of_large_quotients(fmod):
+    x = np.array([1e10, -1e10, 1e30, 7e37, 5.3, -5.3, INF, NAN, 3, -3, 0], np.float32)
+    y = np.array([7, 0.3, 1e-3, -2.5, INF, -INF, -3], np.float32)[:, None]
+    want = np.fmod(x, y) if fmod else np.mod(x, y)
+    if not fmod:  # by arithmetic with numbers of any size, rounded once
+        exact = [[float(np.float32(python_mod(a, b))) for a in x.tolist()] for b in y[:, 0].tolist()]
+        np.testing.assert_allclose(want, exact, rtol=1e-6, atol=1e-30)
+    np.testing.assert_allclose(one("Mod", x, y, fmod=fmod), want, rtol=2e-7)
+
+
+def python_mod(a, b):
+    """a mod b with the sign of b, exact."""
+    from fractions import Fraction
+
+    if not np.isfinite([a, b]).all():
+        return float(np.mod(np.float64(a), np.float64(b)))
+    return Fraction(a) % Fraction(b)
+
+
+def test_one_to_any_power_is_one():
+    x, y = np.array([1, 1, 1, 2], np.float32), np.array([NAN, INF, -INF, NAN], np.float32)
+    np.testing.assert_array_equal(one("Pow", x, y), [1, 1, 1, NAN])
+
+
+@pytest.mark.parametrize("size", [1, 5, 40])
+@pytest.mark.parametrize(("to", "dtype"), [("UINT8", np.uint8), ("UINT16", np.uint16), ("UINT32", np.uint32),
+                                           ("UINT64", np.uint64)])  # fmt: skip
+def test_negative_numbers_as_unsigned_ones(to, dtype, size):
+    x = np.resize(np.array([-1, -2.5, 300, -1e4, 7], np.float32), size)
+    want = np.array([int(v) % (int(np.iinfo(dtype).max) + 1) for v in x], dtype)
+    np.testing.assert_array_equal(one("Cast", x, to=getattr(TensorProto, to)), want)
+    np.testing.assert_array_equal(one("Cast", x.astype(np.float16), to=getattr(TensorProto, to)), want)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_scattering(reduction, dtype):
+    """Several updates of one element are combined; of elements that are replaced each has one."""
+    rng = np.random.default_rng(0)
+    x, combine = (
+        (rng.normal(size=(5, 4, 3)) * 4).astype(dtype),
+        {"none": lambda a, b: b, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[reduction],
+    )
+    for axis in (0, 1, -1):
+        shape = (3, 3, 2)
+        index = rng.integers(-x.shape[axis], x.shape[axis], shape)
+        if reduction == "none":
+            index = np.argsort(rng.random(shape), axis)
+        updates, want = (rng.normal(size=shape) * 4).astype(dtype), x.copy()
+        if dtype != np.int64:
+            updates[0, 0, 0] = np.nan
+        for at in np.ndindex(shape):
+            to = list(at)
+            to[axis] = index[at]
+            want[tuple(to)] = combine(want[tuple(to)], updates[at])
+        found = one("ScatterElements", x, index, updates, axis=axis, reduction=reduction)
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+    for depth in (1, 2, 3, 4):
+        x = x if depth < 4 else (rng.normal(size=(3, 2, 2, 2, 11)) * 4).astype(dtype)  # wide slices
+        index = np.stack([rng.integers(-n, n, 6) for n in x.shape[:depth]], 1)
+        index = index if reduction != "none" else np.array([[k % n for n in x.shape[:depth]] for k in range(3)])
+        updates, want = (rng.normal(size=(len(index), *x.shape[depth:])) * 4).astype(dtype), x.copy()
+        for i, row in zip(index.tolist(), updates):
+            want[tuple(i)] = combine(want[tuple(i)], row)
+        found = one("ScatterND", x, index, updates, reduction=reduction)
+        np.testing.assert_allclose(found, want, rtol=1e-6)

@@ -1,0 +1,626 @@
+"""What the generic tests of convolutions do not cover: operands without images, layouts, sizes beyond memory, and
+gradients of gradients.
+"""
+
+import ctypes
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import Random
+from cases.conv import correlate, correlate_adjoint, correlate_each_channel
+from cases.harness import ISAS, close, compute, context, difference, gradients, graph_of, isa, load, shape, tensor
+
+import ggml
+
+pytestmark = pytest.mark.core
+PLAIN = (1, 1, 1, 1, 1, 1)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_operands_without_images():
+    with context() as ctx:
+        r = Random(1)
+        w, x = tensor(ctx, r(3, 3, 2, 4), "F32"), tensor(ctx, r(6, 5, 2, 0), "F32")
+        for out in (
+            ggml.ggml_conv_2d(ctx, w, x, *PLAIN),
+            ggml.ggml_im2col(ctx, w, x, *PLAIN, True, 0),
+            ggml.ggml_pool_2d(ctx, x, 0, 2, 2, 2, 2, 0, 0),
+        ):
+            compute(ctx, graph_of(ctx, out), 2)
+            assert shape(out)[3] == 0
+
+
+def test_conv_3d_without_channels():
+    with context() as ctx:
+        w, x = tensor(ctx, np.zeros((0, 1, 3, 3)), "F32"), tensor(ctx, Random(1)(6, 5, 2, 4), "F32")
+        for out in (
+            ggml.ggml_conv_3d(ctx, w, x, 2, *(1,) * 9),
+            ggml.ggml_conv_3d_direct(ctx, w, x, *(1,) * 9, 2, 2, 0),
+        ):
+            compute(ctx, graph_of(ctx, out), 2)
+            assert shape(out) == (6, 5, 4, 0)
+
+
+def test_channels_last_stay_last():
+    """Many images are stored as [c, w, h]. The result of the direct depthwise convolution has the same layout."""
+    with context() as ctx:
+        r = Random(2)
+        w, x = r(3, 3, 1, 5), r(9, 7, 5, 2)
+        inner = tensor(ctx, np.moveaxis(x, 1, -1), "F32")
+        out = ggml.ggml_conv_2d_dw_direct(ctx, tensor(ctx, w, "F32"), ggml.ggml_permute(ctx, inner, 2, 0, 1, 3), *PLAIN)
+        assert list(out.contents.nb[:4]) == [20, 180, 4, 1260]
+        compute(ctx, graph_of(ctx, out), 2)
+        close(load(out), correlate_each_channel(w, x, [1, 1], [1, 1], [1, 1]), 1e-5)
+
+
+@pytest.mark.parametrize("huge", [1 << 40, (1 << 62) - 1])
+def test_sizes_beyond_memory(huge):
+    with context(no_alloc=True) as ctx:
+        f32 = ggml.GGML_TYPE_F32
+        row = ggml.ggml_new_tensor_4d(ctx, f32, huge >> 24, 1, 1, 1)
+        kernel = ggml.ggml_new_tensor_4d(ctx, f32, 3, 1, 1, 1 << 30)
+        with pytest.raises(ValueError):
+            ggml.ggml_conv_2d(ctx, kernel, row, 1, 1, 1 << 30, 1 << 30, 1, 1)
+        with pytest.raises(ValueError):
+            ggml.ggml_conv_transpose_1d(
+                ctx, ggml.ggml_new_tensor_4d(ctx, f32, 3, 1 << 30, 1, 1), row, (1 << 31) - 1, 0, 1
+            )
+        with pytest.raises(ValueError):
+            ggml.ggml_im2col(
+                ctx,
+                ggml.ggml_new_tensor_4d(ctx, f32, 1 << 20, 1, 1 << 20, 0),
+                ggml.ggml_new_tensor_4d(ctx, f32, 1 << 30, 1, 1 << 20, 0),
+                1,
+                0,
+                1 << 30,
+                0,
+                1,
+                0,
+                False,
+                f32,
+            )
+
+
+def test_a_kernel_that_changed_its_size_is_refused_at_compute():
+    with context() as ctx:
+        r = Random(3)
+        w = tensor(ctx, r(3, 3, 2, 4), "F32")
+        out = ggml.ggml_conv_2d(ctx, w, tensor(ctx, r(6, 5, 2, 2), "F32"), *PLAIN)
+        graph = graph_of(ctx, out)
+        w.contents.ne[2] = 1
+        with pytest.raises(ValueError, match="channels must be equal"):
+            compute(ctx, graph)
+
+
+def second(build, f, operands):
+    """Checks second derivatives: the gradients of a total over the operands, sum(u * gradient of sum(y * v) by the
+    operand). `build` makes y, and f computes its values in float64.
+    """
+    with context() as ctx:
+        r = Random(4)
+        tensors = [tensor(ctx, a, "F32") for a in operands]
+        for t in tensors:
+            ggml.ggml_set_param(t)
+        y = build(ctx, *tensors)
+        v = r(*shape(y))
+        loss = ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, y, tensor(ctx, v, "F32")))
+        ggml.ggml_set_loss(loss)
+        first = ggml.ggml_new_graph_custom(ctx, 512, True)
+        ggml.ggml_build_forward_expand(first, loss)
+        ggml.ggml_build_backward_expand(ctx, first, None)
+        us = [r(*shape(t)) for t in tensors]
+        parts = [
+            ggml.ggml_sum(ctx, ggml.ggml_mul(ctx, ggml.ggml_graph_get_grad(first, t), tensor(ctx, u, "F32")))
+            for t, u in zip(tensors, us)
+        ]
+        total = ggml.ggml_add(ctx, *parts)
+        ggml.ggml_graph_reset(first)
+        loss.contents.flags &= ~8  # a graph has one loss
+        ggml.ggml_set_loss(total)
+        graph = ggml.ggml_new_graph_custom(ctx, 1024, True)
+        ggml.ggml_build_forward_expand(graph, total)
+        ggml.ggml_build_backward_expand(ctx, graph, None)
+        ggml.ggml_graph_reset(graph)
+        compute(ctx, graph, 2)
+        values = [a.copy() for a in operands]
+
+        def gradient(i):  # y is linear in each operand, so a difference with any step is exact
+            keep, grad = values[i].copy(), np.zeros_like(values[i])
+            base = np.sum(f(*values) * v)
+            for at in np.ndindex(keep.shape):
+                values[i][at] += 1
+                grad[at] = np.sum(f(*values) * v) - base
+                values[i][at] = keep[at]
+            return grad
+
+        for i, t in enumerate(tensors):
+            want = difference(lambda: float(sum(np.sum(gradient(k) * us[k]) for k in range(len(us)))), values[i])
+            close(load(ggml.ggml_graph_get_grad(graph, t)), want, 1e-4, f"operand {i}")
+
+
+def test_second_order():
+    r = Random(5)
+    second(
+        lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, 2, 1, 1, 0, 1, 2),
+        lambda w, x: correlate(w, x, [2, 1], [1, 0], [1, 2]),
+        [r(3, 2, 2, 2), r(4, 3, 2, 1)],
+    )
+    second(
+        lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2),
+        lambda w, x: correlate_adjoint(w, x, [2, 2], [0, 0], [1, 1]),
+        [r(2, 2, 2, 2), r(2, 2, 2, 1)],
+    )
+
+
+def test_im2col_back_takes_the_operands_in_the_order_of_the_header_too():
+    """The C library computes with (columns, kernel); the parameters in its header are named (kernel, columns)."""
+    with context() as ctx:
+        r = Random(7)
+        kernel, columns = tensor(ctx, r(3, 2, 2, 4), "F32"), tensor(ctx, r(12, 4, 4, 2), "F32")
+        size = (ctypes.c_int64 * 4)(6, 5, 2, 2)
+        outs = [
+            ggml.ggml_im2col_back(ctx, *pair, size, *PLAIN[:2], 0, 0, 1, 1, True)
+            for pair in ((columns, kernel), (kernel, columns))
+        ]
+        assert all(t.contents.src[0] == columns and t.contents.src[1] == kernel for t in outs)
+        compute(ctx, graph_of(ctx, *outs))
+        np.testing.assert_array_equal(load(outs[0]), load(outs[1]))
+
+
+def test_sizes_argument_of_im2col_back_is_read_within_its_bounds():
+    with context() as ctx:
+        r = Random(6)
+        w, g = tensor(ctx, r(3, 2, 2, 4), "F32"), tensor(ctx, r(12, 4, 4, 2), "F32")
+        with pytest.raises(ValueError, match="ne"):
+            ggml.ggml_im2col_back(ctx, w, g, (ctypes.c_int64 * 2)(6, 5), 1, 1, 0, 0, 1, 1, True)
+
+
+def test_the_stride_of_a_single_window_takes_no_memory():
+    far = 2**31 - 1
+    with context() as ctx:
+        r = Random(8)
+        kernel, x = tensor(ctx, r(3, 3, 1, 2), "F32"), tensor(ctx, r(5, 5, 2), "F32")
+        convolved = [ggml.ggml_conv_2d_dw_direct(ctx, kernel, x, step, step, 0, 0, 1, 1) for step in (far, 5)]
+        pooled = [ggml.ggml_pool_2d(ctx, x, ggml.GGML_OP_POOL_MAX, 3, 3, step, step, 0, 0) for step in (far, 5)]
+        compute(ctx, graph_of(ctx, *convolved, *pooled))
+        for got, want in (convolved, pooled):
+            assert shape(got)[:2] == (1, 1)
+            np.testing.assert_array_equal(load(got), load(want))
+
+
+KERNELS = (  # width, height, channels, images of x; kernel, channels of the result; stride, padding, dilation
+    ((28, 28, 1, 20), (5, 5, 6), (1, 1), (2, 2), (1, 1)),
+    ((14, 14, 6, 7), (5, 5, 16), (1, 1), (0, 0), (1, 1)),
+    ((37, 20, 3, 3), (3, 2, 7), (2, 3), (1, 2), (2, 1)),
+    ((300, 200, 2, 2), (3, 3, 32), (1, 1), (1, 1), (1, 1)),
+    ((16, 16, 4, 3), (3, 3, 40), (1, 1), (1, 1), (1, 1)),
+)
+
+
+@pytest.mark.parametrize("i", range(len(KERNELS)))
+def test_gradients_of_kernels_of_few_and_of_many_channels(i):
+    (width, height, channels, images), (k0, k1, n), s, p, d = KERNELS[i]
+    r = Random(i)
+    w, x = r(k0, k1, channels, n), r(width, height, channels, images)
+    y = correlate(w, x, s, p, d)
+    v = r(*y.shape[::-1])
+    padded = np.pad(x.astype(float), ((0, 0), (0, 0), (p[1], p[1]), (p[0], p[0])))
+    want = np.zeros(w.shape)
+    for a in range(k1):
+        for b in range(k0):
+            down, across = slice(a * d[1], None, s[1]), slice(b * d[0], None, s[0])
+            seen = padded[:, :, down, across][:, :, : y.shape[2], : y.shape[3]]
+            want[:, :, a, b] = np.tensordot(v, seen, ((0, 2, 3), (0, 2, 3)))
+    with context() as ctx:
+        kernel = tensor(ctx, w, "F32")
+        ggml.ggml_set_param(kernel)
+        out = ggml.ggml_conv_2d_direct(ctx, kernel, tensor(ctx, x, "F32"), *s, *p, *d)
+        weighted = ggml.ggml_mul(ctx, out, tensor(ctx, v, "F32"))
+        for note, (got,) in gradients(ctx, weighted, [kernel], (1, 2, 5)):
+            close(got, want, 1e-5, note)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bias_and_function_equal_nodes_of_their_own(threads):
+    """Direct convolutions, products of panels, planes that end within a tile, blocks of rows of depthwise kernels."""
+    functions = {
+        None: lambda ctx, t: t, ggml.GGML_UNARY_OP_RELU: ggml.ggml_relu, ggml.GGML_UNARY_OP_SILU: ggml.ggml_silu,
+        ggml.GGML_UNARY_OP_SIGMOID: ggml.ggml_sigmoid, ggml.GGML_UNARY_OP_HARDSWISH: ggml.ggml_hardswish,
+    }  # fmt: skip
+    shapes = [
+        (1, 5, 7, 3, 3, 1),
+        (3, 70, 9, 4, 20, 1),
+        (3, 33, 18, 4, 6, 2),
+        (5, 17, 11, 2, 40, 1),
+        (1, 1, 1, 6, 9, 1),
+        (3, 2, 2, 150, 20, 1),
+        (3, 4, 1, 70, 7, 2),
+    ]  # images of few positions
+    for k, width, height, channels, out, step in shapes:
+        for depthwise in (False, True):
+            make = ggml.ext.conv_2d_dw if depthwise else ggml.ext.conv_2d
+            out = channels if depthwise else out
+            with context() as ctx:
+                r = Random(k + width)
+                w, x = tensor(ctx, r(k, k, 1 if depthwise else channels, out), "F32"), tensor(
+                    ctx, r(width, height, channels, 2), "F32")  # fmt: skip
+                bias = tensor(ctx, r(out, 1, 1, 1), "F32")
+                places = (step, step, k // 2, k // 2, 1, 1)
+                for bias_, (function, node) in ((b, f) for b in (bias, None) for f in functions.items()):
+                    whole = make(ctx, w, x, *places, bias_, function)
+                    parts = make(ctx, w, x, *places)
+                    if bias_ is not None:
+                        parts = ggml.ggml_add(ctx, parts, ggml.ggml_reshape_4d(ctx, bias, 1, 1, out, 1))
+                    parts = node(ctx, parts)
+                    compute(ctx, graph_of(ctx, whole, parts), threads)
+                    np.testing.assert_array_equal(load(whole), load(parts))
+
+
+@pytest.mark.parametrize(("width", "height", "channels", "out", "taps", "stride", "padding"), [
+    # wide windows that are far apart, in part outside the input, or few in a row
+    (832, 1, 1, 20, (256, 1), (128, 1), (0, 0)), (30, 1, 3, 20, (9, 1), (4, 1), (5, 0)),
+    (21, 7, 2, 20, (11, 3), (5, 2), (4, 1)), (12, 3, 40, 20, (12, 2), (1, 1), (3, 1)),
+    (600, 1, 2, 20, (300, 1), (100, 1), (150, 0)),
+    # so many output channels that tiles are packed, in place and from copies
+    (21, 13, 210, 67, (1, 1), (1, 1), (0, 0)), (33, 9, 50, 130, (3, 3), (2, 2), (1, 1)),
+    (19, 5, 30, 62, (2, 3), (1, 2), (1, 0)),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ISAS)
+def test_sizes_that_choose_another_way(name, width, height, channels, out, taps, stride, padding):
+    with isa(name), context() as ctx:
+        r = Random(width)
+        kernel, data = r(*taps, channels, out), r(width, height, channels, 7)
+        for kind in ("F32", "F16"):
+            w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, kind)
+            found = convolved(ctx, w, x, (*stride, *padding, 1, 1), 1)
+            close(found, correlate(kernel, load(x), stride, padding, [1, 1]), 1e-5)
+            np.testing.assert_array_equal(convolved(ctx, w, x, (*stride, *padding, 1, 1), 2), found)
+
+
+def test_bias_and_function_that_do_not_fit():
+    with context() as ctx:
+        r = Random(1)
+        w, x = tensor(ctx, r(3, 3, 2, 4), "F32"), tensor(ctx, r(6, 5, 2, 1), "F32")
+        for size, kind in (((3, 1, 1, 1), "F32"), ((4, 1, 1, 1), "F16"), ((2, 2, 1, 1), "F32")):
+            bias = tensor(ctx, r(*size), kind)
+            with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_2d: bias"):
+                ggml.ext.conv_2d(ctx, w, x, *PLAIN, bias)
+        for function in (-2, -1, ggml.GGML_UNARY_OP_TANH, 1 << 20):
+            with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_2d: function"):
+                ggml.ext.conv_2d(ctx, w, x, *PLAIN, None, function)
+        ggml.ggml_set_param(w)
+        loss = ggml.ggml_sum(ctx, ggml.ext.conv_2d(ctx, w, x, *PLAIN, None, ggml.GGML_UNARY_OP_RELU))
+        ggml.ggml_set_loss(loss)
+        graph = ggml.ggml_new_graph_custom(ctx, 64, True)
+        ggml.ggml_build_forward_expand(graph, loss)
+        with pytest.raises(ValueError, match="has no gradient"):
+            ggml.ggml_build_backward_expand(ctx, graph, None)
+
+
+# ---- the choice of an algorithm --------------------------------------------------------------------------------------
+def gradient_of_kernel(ctx, w, x):
+    """The node that computes the gradient of the kernel of a convolution."""
+    ggml.ggml_set_param(w)
+    loss = ggml.ggml_sum(ctx, ggml.ggml_conv_2d(ctx, w, x, *PLAIN))
+    ggml.ggml_set_loss(loss)
+    graph = ggml.ggml_new_graph_custom(ctx, 64, True)
+    ggml.ggml_build_forward_expand(graph, loss)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    return ggml.ggml_graph_get_grad(graph, w)
+
+
+def gradients_of_depthwise(ctx, w, x):
+    """The nodes that compute the gradients of the kernel and of the data of a depthwise convolution."""
+    ggml.ggml_set_param(w), ggml.ggml_set_param(x)
+    loss = ggml.ggml_sum(ctx, ggml.ggml_conv_2d_dw(ctx, w, x, *PLAIN))
+    ggml.ggml_set_loss(loss)
+    graph = ggml.ggml_new_graph_custom(ctx, 64, True)
+    ggml.ggml_build_forward_expand(graph, loss)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    return [ggml.ggml_graph_get_grad(graph, t) for t in (w, x)]
+
+
+def of(kind, *ne):
+    return lambda ctx: ggml.ggml_new_tensor_4d(ctx, kind, *ne, *(1,) * (4 - len(ne)))
+
+
+F32, I8 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I8
+# a convolution that gets the algorithm; where only some instruction sets have it, how their names begin
+CHOSEN = {
+    "bytes_winograd": (lambda ctx, w, x: ggml.ext.conv_2d(ctx, w, x, *PLAIN), of(I8, 3, 3, 64, 64), of(F32, 24, 24, 64),
+                       r"(avx2|avx512)$"),
+    "bytes": (lambda ctx, w, x: ggml.ext.conv_2d(ctx, w, x, *PLAIN), of(I8, 5, 5, 8, 8), of(F32, 24, 24, 8)),
+    "winograd": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 3, 3, 64, 64), of(F32, 24, 24, 64)),
+    "winograd_line": (lambda ctx, w, x: ggml.ext.conv_2d(ctx, w, x, 1, 1, 0, 0, 1, 1, winograd=4),
+                      of(F32, 5, 1, 64, 64), of(F32, 508, 1, 64)),
+    "spread": (lambda ctx, w, x: ggml.ggml_conv_transpose_1d(ctx, w, x, 2, 0, 1), of(F32, 4, 3, 5), of(F32, 70, 5)),
+    "apart": (lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2), of(F32, 2, 2, 3, 5), of(F32, 9, 8, 5)),
+    "phases": (lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2), of(F32, 3, 3, 3, 5), of(F32, 9, 8, 5)),
+    "shifted": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 5, 5, 8, 8), of(F32, 40, 40, 8)),
+    "direct": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 17, 2, 4, 8), of(F32, 100, 40, 4)),
+    "panels": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 17, 2, 4, 80), of(F32, 20, 40, 4)),
+    "correlate": (gradient_of_kernel, of(F32, 3, 3, 4, 8), of(F32, 40, 40, 4)),
+    "correlate_panels": (gradient_of_kernel, of(F32, 3, 3, 4, 40), of(F32, 40, 40, 4)),
+    "depthwise_lanes": (lambda ctx, w, x: ggml.ggml_conv_2d_dw(ctx, w, x, *PLAIN), of(F32, 3, 3, 1, 40),
+                        of(F32, 14, 14, 40), r"avx"),
+    "depthwise": (lambda ctx, w, x: ggml.ggml_conv_2d_dw(ctx, w, x, *PLAIN), of(F32, 3, 3, 1, 2), of(F32, 70, 14, 2)),
+    "depthwise_data": (lambda *a: gradients_of_depthwise(*a)[1], of(F32, 3, 3, 1, 2), of(F32, 70, 14, 2)),
+    "depthwise_kernel": (lambda *a: gradients_of_depthwise(*a)[0], of(F32, 3, 3, 1, 2), of(F32, 70, 14, 2)),
+}  # fmt: skip
+
+
+def test_the_table_of_algorithms_the_documentation_and_the_files_agree():
+    table = (ROOT / "ggml/_simd/tables/conv.h").read_text(encoding="utf-8")
+    rows = re.findall(r"^ALGORITHM\((\w+), ", table, re.M)
+    assert len(rows) == len(re.findall(r"^ALGORITHM", table, re.M))
+    described = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/convolutions.md").read_text(encoding="utf-8"), re.M)
+    assert described == rows == list(CHOSEN)
+    for name in rows:
+        file = ROOT / "ggml/_simd/ops/conv" / f"{name}.h"
+        assert f"static const gg_algorithm conv_{name} = {{" in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("algorithm", CHOSEN)
+@pytest.mark.parametrize("name", ISAS)
+def test_each_algorithm_has_convolutions_that_get_it(name, algorithm):
+    make, kernel, data, *only = CHOSEN[algorithm]
+    with isa(name), context(no_alloc=True) as ctx:
+        found = ggml.ext.conv_algorithm(make(ctx, kernel(ctx), data(ctx)))
+        assert (found == algorithm) == (not only or re.match(only[0], name) is not None)
+
+
+def test_algorithms_of_other_nodes():
+    with context() as ctx:
+        w, x = tensor(ctx, Random(1)(3, 3, 2, 4), "F32"), tensor(ctx, Random(2)(6, 5, 2, 0), "F32")
+        assert ggml.ext.conv_algorithm(ggml.ggml_conv_2d(ctx, w, x, *PLAIN)) is None
+        for t in (w, ggml.ggml_add(ctx, w, w), ggml.ggml_im2col(ctx, w, x, *PLAIN, True, 0)):
+            with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_algorithm: tensor .* is not the result of a conv"):
+                ggml.ext.conv_algorithm(t)
+        out = ggml.ggml_conv_2d(ctx, w, tensor(ctx, Random(2)(6, 5, 2, 1), "F32"), *PLAIN)
+        w.contents.ne[2] = 1
+        with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_algorithm: tensor .*: .*channels must be equal"):
+            ggml.ext.conv_algorithm(out)
+
+
+# ---- Winograd's F(2x2, 3x3) and F(4x4, 3x3) --------------------------------------------------------------------------
+def convolved(ctx, w, x, places, threads, winograd=2, *tail):
+    """The convolution of two tensors, computed."""
+    out = ggml.ext.conv_2d(ctx, w, x, *places, *(tail or (None, None)), 0, winograd)
+    compute(ctx, graph_of(ctx, out), threads)
+    return load(out)
+
+
+# width, height, channels of the input and the output, images, padding
+IMAGES = [(24, 24, 32, 32, 1, 1), (25, 23, 20, 50, 2, 0), (70, 9, 33, 30, 1, 2), (9, 40, 17, 49, 3, 1),
+          (7, 7, 130, 20, 2, 1)]  # fmt: skip
+STRIDED = [(64, 64, 64, 64, 1, 1), (47, 66, 77, 54, 2, 0), (81, 34, 58, 85, 1, 2), (31, 79, 56, 84, 3, 0)]
+
+
+@pytest.mark.parametrize(("squares", "stride", "image"), [
+    *[(squares, 1, image) for squares in (2, 4) for image in IMAGES], *[(2, 2, image) for image in STRIDED],
+])  # fmt: skip
+@pytest.mark.parametrize("name", ISAS)
+def test_winograd_is_a_convolution(name, squares, stride, image):
+    width, height, channels, out, images, padding = image
+    with isa(name), context() as ctx:
+        r, places = Random(width), (stride, stride, padding, padding, 1, 1)
+        kernel, data, shift = r(3, 3, channels, out), r(width, height, channels, images), r(out, 1, 1, 1)
+        w, x, bias = (tensor(ctx, v, "F32") for v in (kernel, data, shift))
+        want = correlate(kernel, data, [stride] * 2, [padding] * 2, [1, 1])
+        found = convolved(ctx, w, x, places, 1, squares)
+        assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
+        assert (found != convolved(ctx, w, x, places, 1, 0)).any()  # another way of computing it
+        for threads in (2, 3):
+            np.testing.assert_array_equal(convolved(ctx, w, x, places, threads, squares), found)
+        want = np.maximum(want + shift.reshape(out, 1, 1), 0)
+        found = convolved(ctx, w, x, places, 2, squares, bias, ggml.GGML_UNARY_OP_RELU)
+        assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
+
+
+# width, height, channels of the input and the output, images, taps, padding
+LINES = [(508, 1, 64, 64, 1, 5, 0), (300, 4, 70, 61, 2, 3, 1), (61, 9, 49, 54, 1, 5, 3), (1500, 1, 300, 26, 1, 5, 2),
+         (262, 5, 210, 80, 1, 3, 0)]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("name", ISAS)
+def test_winograd_along_one_axis(name, line):
+    width, height, channels, out, images, taps, padding = line
+    with isa(name), context() as ctx:
+        r, places = Random(width), (1, 1, padding, 0, 1, 1)
+        kernel, data, shift = r(taps, 1, channels, out), r(width, height, channels, images), r(out, 1, 1, 1)
+        w, x, bias = (tensor(ctx, v, "F32") for v in (kernel, data, shift))
+        want = correlate(kernel, data, [1, 1], [padding, 0], [1, 1])
+        found = convolved(ctx, w, x, places, 1, 4)
+        assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
+        assert (found != convolved(ctx, w, x, places, 1, 0)).any()  # another way of computing it
+        for threads in (2, 3):
+            np.testing.assert_array_equal(convolved(ctx, w, x, places, threads, 4), found)
+        want = np.maximum(want + shift.reshape(out, 1, 1), 0)
+        found = convolved(ctx, w, x, places, 2, 4, bias, ggml.GGML_UNARY_OP_RELU)
+        assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
+        columns = ggml.ggml_permute(ctx, tensor(ctx, np.swapaxes(data, 2, 3), "F16"), 1, 0, 2, 3)
+        half = tensor(ctx, kernel, "F16")
+        want = correlate(load(half), load(columns), [1, 1], [padding, 0], [1, 1])
+        found = convolved(ctx, half, columns, places, 2, 4)
+        assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("taps", [3, 5])
+@pytest.mark.parametrize("name", ISAS)
+def test_winograd_along_one_axis_with_infinities(name, taps):
+    with isa(name), context() as ctx:
+        r = Random(4)
+        kernel, data = r(taps, 1, 70, 60), r(270, 2, 70, 2)
+        data[1, 5, 1, 100], data[0, 3, 0, 259], kernel[20, 5, 0, 1] = np.inf, np.nan, -np.inf
+        w, x, places = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32"), (1, 1, 1, 0, 1, 1)
+        want = convolved(ctx, w, x, places, 1, 0)
+        for threads in (1, 3):
+            found = convolved(ctx, w, x, places, threads, 4)
+            finite = np.isfinite(want)
+            np.testing.assert_array_equal(np.where(finite, 0, found), np.where(finite, 0, want))
+            assert np.abs(found[finite] - want[finite]).max() <= 4e-6 * np.abs(want[finite]).max()
+
+
+# squares, stride, width and height of the image, channels of the input and the output, taps, padding
+UNEVEN = [(2, 1, (24, 24), 32, 32, (3, 3), (1, 1)), (4, 1, (24, 24), 32, 32, (3, 3), (1, 1)),
+          (4, 1, (8, 8), 130, 50, (3, 3), (1, 1)), (2, 2, (64, 64), 64, 64, (3, 3), (1, 1)),
+          (4, 1, (61, 9), 49, 54, (5, 1), (2, 0)), (4, 1, (262, 5), 210, 80, (3, 1), (1, 0))]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [1e3, 1e6])
+@pytest.mark.parametrize("case", range(len(UNEVEN)))
+@pytest.mark.parametrize("name", ISAS)
+def test_a_large_pixel_changes_no_results_that_do_not_read_it(name, case, value):
+    squares, stride, (width, height), channels, out, taps, padding = UNEVEN[case]
+    with isa(name), context() as ctx:
+        r, places = Random(case), (stride, stride, *padding, 1, 1)
+        kernel = r(*taps, channels, out)
+        w = tensor(ctx, kernel, "F32")
+        for x, y in ((0, 0), (width // 2, height // 2), (width - 1, height - 2)):
+            data = r(width, height, channels, 2)
+            data[1, 7, y, x] = value
+            image = tensor(ctx, data, "F32")
+            reads = correlate(np.ones((1, 1, *kernel.shape[2:])), (np.abs(data) == abs(value)).any(1, keepdims=True),
+                              [stride] * 2, padding, [1, 1]) > 0  # fmt: skip
+            reads = np.broadcast_to(reads, (2, out, *reads.shape[2:]))
+            node = ggml.ext.conv_2d(ctx, w, image, *places, winograd=squares)
+            assert ggml.ext.conv_algorithm(node).startswith("winograd")
+            want = correlate(kernel, data, [stride] * 2, padding, [1, 1])
+            found = convolved(ctx, w, image, places, 2, squares)
+            for part in (reads, ~reads):
+                assert np.abs(found - want)[part].max() <= 4e-6 * np.abs(want[part]).max()
+            np.testing.assert_array_equal(convolved(ctx, w, image, places, 1, squares), found)
+
+
+@pytest.mark.parametrize("squares", [2, 4])
+def test_sparse_images_are_even(squares):
+    """Winograd's algorithms compute them: the data of hidden layers, of which most are 0, and images on black."""
+    with context() as ctx:
+        r = Random(4)
+        kernel, sparse, black = r(3, 3, 32, 32), r(24, 24, 32, 1), r(24, 24, 32, 1)
+        sparse[r.ints(10, 24, 24, 32, 1) > 0] = 0
+        black[:, :, :12], black[:, :, :, 9:] = 0, 0
+        w = tensor(ctx, kernel, "F32")
+        for data in (sparse, black):
+            x = tensor(ctx, data, "F32")
+            assert (convolved(ctx, w, x, PLAIN, 2, squares) != convolved(ctx, w, x, PLAIN, 2, 0)).any()
+
+
+def test_larger_squares_are_another_way_of_computing():
+    with context() as ctx:
+        r = Random(9)
+        w, x = tensor(ctx, r(3, 3, 32, 32), "F32"), tensor(ctx, r(24, 24, 32, 1), "F32")
+        by = {squares: convolved(ctx, w, x, PLAIN, 2, squares) for squares in (0, 2, 4)}
+        assert (by[4] != by[2]).any() and (by[4] != by[0]).any() and (by[2] != by[0]).any()
+        np.testing.assert_array_equal(convolved(ctx, w, x, PLAIN, 2), by[2])
+        for squares in (-1, 1, 3, 6):
+            with pytest.raises(ValueError, match=rf"^ggml\.ext\.conv_2d: winograd is {squares}: need 0, 2 or 4"):
+                ggml.ext.conv_2d(ctx, w, x, *PLAIN, winograd=squares)
+
+
+@pytest.mark.parametrize(("squares", "stride"), [(2, 1), (4, 1), (2, 2)])
+@pytest.mark.parametrize("name", ISAS)
+def test_winograd_with_other_types_and_layouts(name, squares, stride):
+    with isa(name), context() as ctx:
+        r, n, c, places = Random(3), 40 * stride - 16, 32 * stride, (stride, stride, 1, 1, 1, 1)
+        kernel, data = r(3, 3, c, c), r(n, n, c, 1)
+        w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32")
+        halves = [tensor(ctx, v, kind) for kind in ("F16", "BF16") for v in (kernel, data)]
+        rows = ggml.ggml_permute(ctx, tensor(ctx, r(n, c, n, 1), "F32"), 0, 2, 1, 3)
+        columns = ggml.ggml_permute(ctx, tensor(ctx, r(n, n, c, 1), "F32"), 1, 0, 2, 3)
+        for a, b in ((w, halves[1]), (w, halves[3]), (halves[0], x), (halves[2], halves[3]), (w, rows), (w, columns)):
+            found = convolved(ctx, a, b, places, 2, squares)
+            want = correlate(load(a), load(b), [stride] * 2, [1, 1], [1, 1])
+            assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
+            assert (found != convolved(ctx, a, b, places, 2, 0)).any()
+
+
+def test_other_convolutions_are_sums_of_all_products():
+    with context() as ctx:
+        r = Random(3)
+        x, w, wide = (tensor(ctx, v, "F32") for v in (r(24, 24, 32, 1), r(3, 3, 32, 32), r(5, 5, 32, 32)))
+        line = tensor(ctx, r(5, 1, 32, 32), "F32")
+        others = ((w, (3, 3, 1, 1, 1, 1)), (w, (2, 1, 1, 1, 1, 1)), (w, (1, 1, 2, 2, 2, 2)), (wide, PLAIN),
+                  (line, (2, 1, 0, 0, 1, 1)), (line, (1, 1, 0, 0, 2, 1)))  # fmt: skip
+        for kernel, places in others:
+            np.testing.assert_array_equal(
+                convolved(ctx, kernel, x, places, 2, 4), convolved(ctx, kernel, x, places, 2, 0))  # fmt: skip
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_small_whole_numbers_are_convolved_exactly(stride):
+    with context() as ctx:
+        r, n, c = Random(6), 40 * stride - 16, 32 * stride
+        kernel, data = r.ints(15, 3, 3, c, c) - 7.0, r.ints(255, n, n, c, 1) * 1.0
+        w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32")
+        found = convolved(ctx, w, x, (stride, stride, 1, 1, 1, 1), 2)
+        np.testing.assert_array_equal(found, correlate(kernel, data, [stride] * 2, [1, 1], [1, 1]))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("where", ["data", "kernel"])
+@pytest.mark.parametrize(("squares", "stride"), [(2, 1), (4, 1), (2, 2)])
+@pytest.mark.parametrize("name", ISAS)
+def test_winograd_with_infinities(name, squares, stride, where, value):
+    """An infinity reaches those positions whose windows see it, and no others of their square."""
+    with isa(name), context() as ctx:
+        r, n, c, places = Random(4), 40 * stride - 16, 32 * stride, (stride, stride, 1, 1, 1, 1)
+        kernel, data = r(3, 3, c, 60), r(n, n, c, 2)
+        (data if where == "data" else kernel)[1, 5, 2, 1] = value  # its image or output channel, channel, row, column
+        w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32")
+        want = convolved(ctx, w, x, places, 1, 0)
+        found = convolved(ctx, w, x, places, 1, squares)
+        assert not np.isfinite(want).all()
+        np.testing.assert_array_equal(np.where(np.isfinite(found), 0, found), np.where(np.isfinite(want), 0, want))
+        finite = np.isfinite(want)
+        assert np.abs(found[finite] - want[finite]).max() <= 3e-6 * np.abs(want[finite]).max()
+        across = ggml.ggml_permute(ctx, tensor(ctx, kernel.transpose(0, 2, 3, 1), "F32"), 2, 0, 1, 3)
+        for threads, a in ((2, w), (3, w), (2, across)):
+            np.testing.assert_array_equal(convolved(ctx, a, x, places, threads, squares), found)
+
+
+def test_gradients_with_winograd():
+    with context() as ctx:
+        r = Random(5)
+        w, x = tensor(ctx, r(3, 3, 16, 16), "F32"), tensor(ctx, r(24, 24, 16, 1), "F32")
+        ggml.ggml_set_param(w), ggml.ggml_set_param(x)
+        ways = []
+        for winograd in (0, 2, 4):
+            out = ggml.ext.conv_2d(ctx, w, x, *PLAIN, None, None, 0, winograd)
+            ways.append([(note, grads) for note, grads in gradients(ctx, out, [w, x], [1, 2])])
+        for way in ways[1:]:
+            for (note, want), (_, found) in zip(ways[0], way):
+                for one, other in zip(found, want):
+                    np.testing.assert_array_equal(one, other, note)
+
+
+# ---- depthwise convolutions of many channels, whose vectors hold channels --------------------------------------------
+# width, height, channels, images, taps, strides, padding, dilation
+DEPTHWISE = [(7, 7, 33, 2, (5, 5), (1, 1), (2, 2), (1, 1)), (14, 9, 40, 1, (3, 3), (2, 2), (1, 0), (1, 1)),
+             (70, 5, 17, 1, (3, 3), (1, 1), (1, 1), (1, 1)), (23, 30, 9, 3, (2, 4), (1, 2), (3, 1), (2, 1)),
+             (3, 40, 20, 1, (7, 1), (3, 1), (5, 0), (1, 2)),
+             (200, 1, 18, 1, (9, 1), (1, 1), (4, 0), (1, 1))]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DEPTHWISE)
+@pytest.mark.parametrize("name", ISAS)
+def test_depthwise_convolutions_of_many_channels(name, case):
+    width, height, channels, images, taps, stride, padding, dilation = case
+    with isa(name), context() as ctx:
+        r = Random(width)
+        kernel, data, shift = r(*taps, 1, channels), r(width, height, channels, images), r(channels, 1, 1, 1)
+        w, x, bias = (tensor(ctx, v, "F32") for v in (kernel, data, shift))
+        one = [correlate(kernel[c : c + 1], data[:, c : c + 1], stride, padding, dilation) for c in range(channels)]
+        want = np.concatenate(one, 1)
+        turned = ggml.ggml_permute(ctx, ggml.ggml_cont(ctx, ggml.ggml_permute(ctx, x, 1, 0, 2, 3)), 1, 0, 2, 3)
+        for source in (x, turned):
+            out = ggml.ggml_conv_2d_dw_direct(ctx, w, source, *stride, *padding, *dilation)
+            tail = ggml.ext.conv_2d_dw(ctx, w, source, *stride, *padding, *dilation, bias, ggml.GGML_UNARY_OP_RELU)
+            for threads in (1, 2, 3):
+                compute(ctx, graph_of(ctx, out, tail), threads)
+                np.testing.assert_allclose(load(out), want, atol=2e-6 * np.abs(want).max())
+                found = np.maximum(want + shift.reshape(channels, 1, 1), 0)
+                np.testing.assert_allclose(load(tail), found, atol=2e-6 * np.abs(want).max())
