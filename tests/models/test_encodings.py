@@ -13,6 +13,7 @@ import pytest
 for library in ("gguf", "jinja2", "tokenizers", "onnx", "sklearn", "matplotlib", "tqdm"):  # of the extra [test]
     pytest.importorskip(library)
 
+import hf_models  # noqa: E402
 import tiny_models  # noqa: E402
 from python_command import PYTHON  # noqa: E402
 
@@ -38,6 +39,7 @@ ARGUMENTS = {
     "quantize": [f"{NAME}.gguf", f"{NAME} q8.gguf", "Q8_0", "--force", "--verbose"],
     "imatrix": [f"{NAME}.gguf", f"{NAME}.txt", "-o", f"{NAME} imatrix.gguf"],
     "merge": [f"{NAME}.gguf", f"{NAME} lora.gguf", f"{NAME} merged.gguf", "--force"],
+    "convert": [f"{NAME} folder", f"{NAME} converted.gguf", "--force"],
     "dot": [f"{NAME}.graph"],
     "onnx": [f"{NAME}.onnx"],
     "replace-bindings": [],
@@ -58,6 +60,8 @@ def folder(tmp_path_factory):
     }  # fmt: skip
     tiny_models.write(path / f"{NAME}.gguf", "llama", change=change)
     tiny_models.write_lora(path / f"{NAME} lora.gguf", "llama")
+    recorded = hf_models.record("llama")
+    hf_models.write_folder(path / f"{NAME} folder", recorded["config"], recorded["shapes"])
     (path / f"{NAME}.txt").write_text("".join(letters), encoding="utf-8")
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
     x = ggml.ggml_set_name(ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 2), "日 é".encode())

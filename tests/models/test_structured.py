@@ -162,7 +162,7 @@ def test_what_cannot_be_used_is_an_error_of_the_call(model):
     with pytest.raises(ValueError, match="generate: the text cannot go on in its language: .*13001 items"):
         list(model.generate("x", grammar=wide))
     many = {"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(PROPERTIES)}}
-    assert "".join(model.generate("x", json_schema=many, max_tokens=1)) == "{"
+    assert "".join(model.generate("x", json_schema=many, max_tokens=1)).startswith("{")
 
 
 def test_a_vocabulary_that_lacks_a_character(tmp_path):
