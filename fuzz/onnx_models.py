@@ -31,7 +31,8 @@ from onnx.backend.test.loader import load_model_tests
 
 import ggml.onnx
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+TESTS = Path(__file__).resolve().parent.parent / "tests"
+sys.path += [str(TESTS), str(TESTS / "onnx")]
 import sklearn_models  # noqa: E402
 import test_onnx_attention  # noqa: E402
 import test_onnx_microsoft  # noqa: E402

@@ -271,8 +271,11 @@ class Round:
     def save(self, dice, nested):
         sequence = dice.randrange(self.model.n_seq)
         state = self.model.save_state(sequence)
-        if not self.changes:
+        try:
             self.model.load_state(state, dice.randrange(self.model.n_seq))
+        except ValueError as error:  # another thread has changed the model in between
+            if not self.changes or "other adapters or edits" not in str(error):
+                raise
 
     # ---- changes of the model ----------------------------------------------------------------------------------------
     def trace(self, dice, nested):

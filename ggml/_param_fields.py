@@ -23,13 +23,17 @@ FIELDS = {
         ("min", "f", None),
         ("max", "f", None),
     ),
-    "leaky_relu": (("negative_slope", "f", None),),
+    "leaky_relu": (
+        ("negative_slope", "f", None),
+    ),
     "quantize_linear": (
         ("min", "f", None),
         ("max", "f", None),
         ("zero_factor", "f", None),
     ),
-    "fill": (("value", "f", None),),
+    "fill": (
+        ("value", "f", None),
+    ),
     "arange": (
         ("start", "f", None),
         ("stop", "f", None),
@@ -39,7 +43,9 @@ FIELDS = {
         ("dim", "i", None),
         ("max_period", "i", None),
     ),
-    "norm": (("eps", "f", None),),
+    "norm": (
+        ("eps", "f", None),
+    ),
     "group_norm": (
         ("n_groups", "i", None),
         ("eps", "f", None),
@@ -49,7 +55,9 @@ FIELDS = {
         ("max_bias", "f", None),
         ("by_mask", "i", None),
     ),
-    "cumsum": (("from_end", "i", None),),
+    "cumsum": (
+        ("from_end", "i", None),
+    ),
     "argmax": (
         ("nan", "i", None),
         ("first", "i", None),
@@ -92,25 +100,43 @@ FIELDS = {
         ("prec", "i", None),
         ("want", "i", None),
     ),
-    "attention_back": (("masked", "i", None),),
-    "recurrent": (("n_states", "i", None),),
-    "linear_attention": (("scale", "f", None),),
+    "attention_back": (
+        ("masked", "i", None),
+    ),
+    "recurrent": (
+        ("n_states", "i", None),
+    ),
+    "linear_attention": (
+        ("scale", "f", None),
+    ),
     "recurrent_back": (
         ("op", "i", None),
         ("n_states", "i", None),
         ("scale", "f", None),
     ),
-    "triangular": (("kind", "i", None),),
-    "diag_mask": (("n_past", "i", None),),
-    "solve_tri": (("transposed", "i", None),),
-    "view": (("offset", "q", None),),
-    "permute": (("axes", "i", 4),),
+    "triangular": (
+        ("kind", "i", None),
+    ),
+    "diag_mask": (
+        ("n_past", "i", None),
+    ),
+    "solve_tri": (
+        ("transposed", "i", None),
+    ),
+    "view": (
+        ("offset", "q", None),
+    ),
+    "permute": (
+        ("axes", "i", 4),
+    ),
     "update": (
         ("nb", "i", 3),
         ("offset", "i", None),
         ("inplace", "i", None),
     ),
-    "concat": (("dim", "i", None),),
+    "concat": (
+        ("dim", "i", None),
+    ),
     "pad": (
         ("ends", "i", 8),
         ("circular", "i", None),
@@ -119,15 +145,23 @@ FIELDS = {
         ("before", "i", None),
         ("after", "i", None),
     ),
-    "roll": (("shifts", "i", 4),),
-    "upscale": (("mode", "i", None),),
+    "roll": (
+        ("shifts", "i", 4),
+    ),
+    "upscale": (
+        ("mode", "i", None),
+    ),
     "win_part": (
         ("columns", "i", None),
         ("rows", "i", None),
         ("w", "i", None),
     ),
-    "win_unpart": (("w", "i", None),),
-    "add_rel_pos": (("inplace", "i", None),),
+    "win_unpart": (
+        ("w", "i", None),
+    ),
+    "add_rel_pos": (
+        ("inplace", "i", None),
+    ),
     "conv_2d": (
         ("s", "i", 2),
         ("p", "i", 2),
@@ -150,7 +184,9 @@ FIELDS = {
         ("p", "i", None),
         ("d", "i", None),
     ),
-    "conv_transpose_2d": (("s", "i", None),),
+    "conv_transpose_2d": (
+        ("s", "i", None),
+    ),
     "conv_back": (
         ("kind", "i", None),
         ("s", "i", 3),

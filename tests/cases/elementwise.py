@@ -71,6 +71,12 @@ def units(x, s, z, low, high, less=False, by=np.round):
     return np.clip(by(x / tiled(s, x)) + z, low, high) - less * z
 
 
+def fmod(a, b):
+    """The remainder; NaN where there is none."""
+    with np.errstate(invalid="ignore"):
+        return np.fmod(a, b)
+
+
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
@@ -79,8 +85,8 @@ OPS = [
     binary_row("sub", np.subtract),
     binary_row("mul", np.multiply),
     binary_row("div", np.divide),
-    binary_row("ext.fmod", np.fmod, with_nan, huge, diff=(), in_place=False),
-    Op("ext.fmod", np.fmod, (far_from_whole,), diff=(0, 1), types=("F32",), name="fmod of smooth quotients"),
+    binary_row("ext.fmod", fmod, with_nan, huge, diff=(), in_place=False),
+    Op("ext.fmod", fmod, (far_from_whole,), diff=(0, 1), types=("F32",), name="fmod of smooth quotients"),
     binary_row("ext.maximum", np.maximum, with_nan, in_place=False),
     binary_row("ext.minimum", np.minimum, with_nan, in_place=False),
     binary_row("ext.less", np.less, with_nan, diff=(), in_place=False),

@@ -100,7 +100,8 @@ def from_bf16(bits):
 
 def store(t, values):
     values = np.broadcast_to(values, shape(t)[::-1])
-    elements(t)[...] = to_bf16(values) if type_of(t) == "BF16" else values.astype(DTYPES[type_of(t)])
+    with np.errstate(over="ignore"):  # what exceeds the range of the type is infinite
+        elements(t)[...] = to_bf16(values) if type_of(t) == "BF16" else values.astype(DTYPES[type_of(t)])
 
 
 def load(t):

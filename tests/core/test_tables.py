@@ -8,8 +8,7 @@ import pytest
 from cases.harness import QUANTISED, TYPES, context, graph_of, load, tensor
 
 import ggml
-from ggml._cli import quantize
-from ggml._io import tensor_types
+from ggml._io import quantization, tensor_types
 
 UNARY = Path(__file__).parents[2] / "ggml" / "_simd" / "tables" / "unary.h"
 FUNCTIONS = re.findall(r"^UNARY\((\d+), *(\w+), *\w+, *(\w+), *(\w+)\)$", UNARY.read_text(encoding="utf-8"), re.M)
@@ -19,11 +18,11 @@ FLOATS = re.findall(r"^TYPE\([^,]+, *(\w+),(?:[^,]+,){3} *FLOAT\b", TYPES, re.M)
 # ---- types -----------------------------------------------------------------------------------------------------------
 def test_models_can_be_converted_to_each_type_of_weights():
     assert set(FLOATS) == {"F32", "F16", "BF16"} and {"Q2_0", "IQ4_NL", "Q8_0"} < set(QUANTISED)
-    assert {base for base, _, _ in quantize.MIXES.values()} == {*FLOATS, *QUANTISED}
+    assert {base for base, _, _ in quantization.MIXES.values()} == {*FLOATS, *QUANTISED}
     assert set(tensor_types.PLAIN) <= {*FLOATS, *QUANTISED}
     numbers = list(tensor_types.PLAIN.values())
     assert len(set(numbers)) == len(numbers)
-    assert set(quantize.FALLBACK) | set(quantize.FALLBACK.values()) <= set(QUANTISED)
+    assert set(quantization.FALLBACK) | set(quantization.FALLBACK.values()) <= set(QUANTISED)
 
 
 def test_names_of_types_are_those_of_the_table():

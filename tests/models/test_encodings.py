@@ -93,6 +93,7 @@ def without_numbers(text):
     return re.sub(rb"[\d.,\s]+", b"#", re.sub(rb'"0x[0-9a-f]+"', b"#", text))
 
 
+@pytest.mark.filterwarnings("ignore:convert. .* has no tokenizer")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command(command, folder, monkeypatch):
     monkeypatch.chdir(folder)

@@ -83,6 +83,7 @@ def test_formats_and_handlers_of_a_program(llama, path):
     assert "a" not in registry
 
 
+@pytest.mark.filterwarnings("ignore:load. n_ctx is")
 def test_calls_of_tools(llama, path):
     pytest.importorskip("llguidance")
     options = {"tools": [TOOL], "seed": 1, "max_tokens": 99, "parallel_tool_calls": False}

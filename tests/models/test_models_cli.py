@@ -391,6 +391,7 @@ def test_texts_that_are_empty_or_models_are_named(arguments, command, model, fol
     assert command(name, model, *rest, model, code=1)[1] == f"ggml {name}: {model} is a GGUF file: need a text\n"
 
 
+@pytest.mark.filterwarnings("default:.* is not UTF-8")  # the command prints them
 @pytest.mark.parametrize("arguments", [("run", "-n", 1, "-f"), ("perplexity",), ("imatrix", "-o", "x")])
 def test_texts_that_are_not_utf_8(arguments, command, model, folder, monkeypatch):
     monkeypatch.chdir(folder)

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -207,7 +208,7 @@ print(PROCESSES_OF_TEMPLATES.get("x", renderer._program)._child.pid, flush=True)
     pid, until = int(done.stdout), time.monotonic() + 20
     while time.monotonic() < until:
         try:
-            if open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z":
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return
         except OSError:
             return

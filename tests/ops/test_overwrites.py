@@ -23,6 +23,7 @@ LARGE = 100_000  # elements: enough that two threads share a node
 CAUTION = {
     "SOLVE_TRI": {1},  # threads that solve one system together read rows of b that others have overwritten
     "CONV_2D_DW": {1},  # strips of an image read the rows of their neighbours
+    "PAGED_ATTN": {0},  # sequences of the table may have rows in common
     "MAP_CUSTOM1": {0},
     "MAP_CUSTOM2": {0, 1},
     "MAP_CUSTOM3": {0, 1, 2},  # the user's function may read any element
