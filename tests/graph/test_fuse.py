@@ -19,7 +19,7 @@ from ggml import _core
 from ggml._graph import graph as graphs
 
 F32 = ggml.GGML_TYPE_F32
-TABLE = (Path(ggml.__file__).parent / "_simd" / "tables" / "fusions.h").read_text(encoding="utf-8")
+TABLE = (Path(__file__).resolve().parents[2] / "ggml" / "_simd" / "tables" / "fusions.h").read_text(encoding="utf-8")
 ROWS = re.findall(r"^FUSED_ROWS\((\w+),", TABLE, re.M)
 TAILS = re.findall(r"^FUSED_TAIL\((\w+),", TABLE, re.M)
 

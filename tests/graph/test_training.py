@@ -41,7 +41,7 @@ def test_callbacks_follow_every_step(tmp_path):
     losses = np.array([step.loss for step in seen[::2]]).reshape(2, 5)
     np.testing.assert_allclose(losses.mean(1), means, rtol=1e-6)
     assert losses[1].mean() < losses[0].mean()
-    rows = list(csv.reader(path.open()))
+    rows = list(csv.reader(path.read_text().splitlines()))
     assert len(rows) == 10 and float(rows[3][2]) == losses[0, 3]
 
 
