@@ -389,3 +389,15 @@ def test_tokens():
     assert tokens(x[1], separators=[""], mark=1).tolist() == [["\x02", "g", "h", "\x03"]]
     found = tokens(x, tokenexp="[a-z]+", mark=0, mincharnum=2)
     assert found.tolist() == [[["bc", "def"]], [["gh", "#"]]]
+
+
+def test_expressions_of_tokens_take_linear_time():
+    """Those that Python's `re` could take exponential or square time for are left to RE2, or refused."""
+    from ggml.onnx.arrays import text
+
+    for simple in ("[a-z]+", r"\w+", "[a-zA-Z0-9_]+", r"[^ \]]+", r"x\d[ab]+"):
+        assert text.SIMPLE.fullmatch(simple), simple
+    for other in ("(a+)+b", "a+b", "a+a+", "a*", "a|b", r"(?u)\b\w\w+\b", "[[:alpha:]]+", ".+", "a+?", ""):
+        assert not text.SIMPLE.fullmatch(other), other
+    found = text.expression("[a-z]+").findall("ab" * 100_000 + " c\u00e9")
+    assert [len(token) for token in found] == [200_000, 1]

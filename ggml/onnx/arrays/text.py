@@ -11,9 +11,20 @@ from . import operator
 from .columns import vector
 from .labels import Table, strings
 
+# Single characters, of which the last one may be repeated: Python's `re` finds these in linear time, too.
+CHARACTER = r"(?:\[(?:[^\]\[\\]|\\.)+\]|\\[wds]|\w)"
+SIMPLE = re.compile(rf"{CHARACTER}*{CHARACTER}\+?")
 
-def expression(text):
-    """A regular expression of a model, which RE2 matches in linear time; Python's `re` may take exponential."""
+
+def expression(text, whole=False):
+    """A regular expression of a model, which RE2 matches in linear time; Python's `re` may take exponential.
+
+    Args:
+        text: the expression.
+        whole: whether it must match as a whole, not be found.
+    """
+    if not whole and SIMPLE.fullmatch(text):
+        return re.compile(text, re.ASCII)  # as in RE2, \w are letters of ASCII
     require("", ["re2"], "google-re2")
     import re2
 
@@ -53,7 +64,7 @@ def tokenized(text, pattern, dividing):
 @operator("RegexFullMatch", "")
 def regex_full_match(node):
     """Whether each text matches a pattern as a whole."""
-    pattern = expression(node.attr("pattern") or "")
+    pattern = expression(node.attr("pattern") or "", whole=True)
 
     def function(x):
         if x.dtype.kind not in "UO":
