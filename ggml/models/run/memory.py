@@ -240,14 +240,10 @@ class Memory:
             parts += [cache.save(slot.number) for cache in self.states]
         return b"".join(parts)
 
-    def load(self, state: bytes | memoryview, caller: str) -> Held:
+    def load(self, state: memoryview, caller: str) -> Held:
         """A sequence of what save returned. A state of another model or cache is refused."""
         try:
-            view = memoryview(state).cast("B")
-        except TypeError:
-            raise TypeError(f"{caller}: state is a {type(state).__name__}: need bytes") from None
-        try:
-            return self._loaded(view)
+            return self._loaded(state)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
             raise ValueError(f"{caller}: {error}") from None
 
