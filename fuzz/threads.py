@@ -273,8 +273,8 @@ class Round:
         state = self.model.save_state(sequence)
         try:
             self.model.load_state(state, dice.randrange(self.model.n_seq))
-        except ValueError as error:  # another thread has changed the model in between
-            if not self.changes or "other adapters or edits" not in str(error):
+        except ValueError as error:  # another thread has set an adapter or an edit in between, maybe a neutral one
+            if "other adapters or edits" not in str(error):
                 raise
 
     # ---- changes of the model ----------------------------------------------------------------------------------------

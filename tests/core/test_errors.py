@@ -10,7 +10,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -271,7 +270,7 @@ def test_models_templates_and_threads(name, tmp_path):
     for library in LIBRARIES[name]:
         pytest.importorskip(library)
     script = FUZZER.with_name(f"{name}.py")
-    command = [sys.executable, script, "--seconds", "4", "--seed", str(time.time_ns() % 10**6)]
+    command = [sys.executable, script, "--seconds", "4", "--seed", "1"]
     if name != "threads":
         command += ["--last", tmp_path / "last"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
