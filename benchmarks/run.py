@@ -115,7 +115,8 @@ def facts(program, args, versions=()):
 
     chosen = ", ".join(isa["name"] for isa in ggml._core.isa_info() if isa["chosen"])
     names = {args.json and str(args.json): args.json and args.json.name}
-    names |= dict.fromkeys((getattr(args, "bindings", None), getattr(args, "torch", None)), "PYTHON")
+    names |= {getattr(args, library, None): "PYTHON" for library in ("bindings", "torch", "llama_cpp", "ik_llama_cpp")}
+    names[str(getattr(args, "folder", None))] = "FOLDER"
     given = shlex.join(names.get(word, word) for word in sys.argv[1:])
     return {
         "date": time.strftime("%Y-%m-%d"),

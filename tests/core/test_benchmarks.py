@@ -111,3 +111,31 @@ def test_shares_of_the_limits(load):
         ["50", "200", "0.25"],
     ]
     assert run.share_table(ours, limits, 1) == []  # nothing was measured with one thread
+
+
+def test_models_measures_every_plot(tmp_path):
+    path = tmp_path / "models.json"
+    command = [sys.executable, FOLDER / "models.py", "--tiny", "--rounds", "1", "--threads", "1", "--json", path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert "memory ggml" in done.stdout
+    plots = json.loads(path.read_text())["plots"]
+    names = {"reading", "writing", "reading on", "writing on", "together", "reading by threads", "writing by threads"}
+    assert set(plots) == names
+    assert all(rate > 0 for data in plots.values() for _, rate in data["series"]["ggml"])
+    assert [x for x, _ in plots["together"]["series"]["ggml"]] == [1, 2]
+
+
+def test_models_goes_on_without_a_library_that_ends(tmp_path):
+    """A library that is not installed, or that aborts, has no rate."""
+    path = tmp_path / "models.json"
+    command = [sys.executable, FOLDER / "models.py", "--tiny", "--rounds", "1", "--threads", "1", "--json", path]
+    command += ["--only", "sequences", "--llama-cpp", shutil.which("false") or "/bin/false"]
+    subprocess.run(command, capture_output=True, timeout=300, check=True)
+    assert set(json.loads(path.read_text())["plots"]["together"]["series"]) == {"ggml"}
+
+
+def test_files_of_models_have_the_shapes_of_their_names(load):
+    files = load("model_files")
+    billions = {name: files.parameters(shape) / 1e9 for name, shape in files.SHAPES.items()}
+    for name, expected in (("SmolLM2-135M", 0.135), ("Qwen3-0.6B", 0.6), ("LLaMA-1B", 1.24), ("LLaMA-8B", 8.03)):
+        assert billions[name] == pytest.approx(expected, rel=0.01)

@@ -1,0 +1,154 @@
+"""Computes with a language model through one library, for benchmarks/models.py, which starts this program:
+
+    PYTHON benchmarks/model_engines.py LIBRARY MODEL THREADS CONTEXT SEQUENCES
+
+LIBRARY is ggml, llama_cpp or ik_llama_cpp. Each line of the standard input is a request in JSON, and each line of the
+standard output the seconds that it took:
+
+| request | what is measured |
+| --- | --- |
+| ["read", depth, n] | n tokens after `depth` others, in pieces of CHUNK |
+| ["write", depth, n] | n tokens after `depth` others, one by one |
+| ["together", count, n] | n tokens of each of `count` sequences, one of each at a time |
+| ["memory"] | the largest resident memory of the process; the answer is in MB |
+"""
+
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+
+CHUNK = 512  # tokens of a prompt that are computed together
+PROMPT = 16  # tokens at the beginning of sequences that are written together
+
+
+class Ours:
+    """This library."""
+
+    def __init__(self, path, threads, n_ctx, n_seq):
+        from ggml import models
+
+        self.model, self.batch = models.load(path, threads=threads, n_ctx=n_ctx, n_seq=n_seq), models.Batch
+        self.n_vocab = self.model.config.n_vocab
+
+    def clear(self):
+        for sequence in range(self.model.n_seq):
+            self.model.reset(0, sequence)
+
+    def append(self, pieces):
+        """The most likely next token of each of some sequences; pieces: [(sequence, tokens)]."""
+        batch = self.batch()
+        for sequence, tokens in pieces:
+            batch.add(sequence, tokens)
+        return self.model.runner.decode(batch).argmax(1).tolist()
+
+
+class Theirs:
+    """llama.cpp or ik_llama.cpp, through the functions that both have."""
+
+    def __init__(self, api, path, threads, n_ctx, n_seq):
+        self.api = api
+        api.llama_backend_init()
+        self.model = api.llama_model_load_from_file(str(path).encode(), api.llama_model_default_params())
+        options = api.llama_context_default_params()
+        options.n_ctx, options.n_batch, options.n_ubatch, options.n_seq_max = n_ctx * n_seq, CHUNK, CHUNK, n_seq
+        options.n_threads = options.n_threads_batch = threads
+        if hasattr(options, "flash_attn_type"):
+            options.flash_attn_type = 1
+        else:
+            options.flash_attn = True
+        self.context = api.llama_init_from_model(self.model, options)
+        if not self.model or not self.context:
+            raise RuntimeError(f"{path} cannot be opened")
+        self.n_vocab = api.llama_vocab_n_tokens(api.llama_model_get_vocab(self.model))
+        self.batch, self.lengths = api.llama_batch_init(max(CHUNK, n_seq), 0, 1), [0] * n_seq
+
+    def clear(self):
+        if hasattr(self.api, "llama_memory_clear"):
+            self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
+        else:
+            self.api.llama_kv_cache_clear(self.context)
+        self.lengths = [0] * len(self.lengths)
+
+    def append(self, pieces):
+        batch, n, last = self.batch, 0, []
+        for sequence, tokens in pieces:
+            for token in tokens:
+                batch.token[n], batch.pos[n], batch.n_seq_id[n] = token, self.lengths[sequence], 1
+                batch.seq_id[n][0], batch.logits[n] = sequence, 0
+                self.lengths[sequence], n = self.lengths[sequence] + 1, n + 1
+            batch.logits[n - 1] = 1
+            last.append(n - 1)
+        batch.n_tokens = n
+        if self.api.llama_decode(self.context, batch):
+            raise RuntimeError("llama_decode fails")
+        rows = (self.api.llama_get_logits_ith(self.context, i) for i in last)
+        return [int(np.ctypeslib.as_array(row, (self.n_vocab,)).argmax()) for row in rows]
+
+
+def engine(library, *arguments):
+    """The engine of a library by its name."""
+    if library == "ggml":
+        return Ours(*arguments)
+    if library == "llama_cpp":
+        from llama_cpp import llama_cpp as api
+    else:
+        from ik_llama_cpp import _ctypes_api as api
+    return Theirs(api, *arguments)
+
+
+class Requests:
+    """Answers requests with an engine."""
+
+    def __init__(self, found):
+        self.engine, self.random = found, np.random.default_rng(0)
+
+    def tokens(self, n):
+        return self.random.integers(3, self.engine.n_vocab, n).tolist()
+
+    def append(self, n):
+        for first in range(0, n, CHUNK):
+            self.engine.append([(0, self.tokens(min(CHUNK, n - first)))])
+
+    def read(self, depth, n):
+        self.engine.clear()
+        self.append(depth)
+        start = time.perf_counter()
+        self.append(n)
+        return time.perf_counter() - start
+
+    def write(self, depth, n):
+        self.engine.clear()
+        self.append(depth)
+        return self.steps(self.tokens(1), n)
+
+    def together(self, count, n):
+        self.engine.clear()
+        return self.steps([self.engine.append([(i, self.tokens(PROMPT))])[0] for i in range(count)], n)
+
+    def steps(self, found, n):
+        """The seconds that n tokens of each sequence take, after one that is not counted; found: the last ones."""
+        for i in range(n + 1):
+            if i == 1:
+                start = time.perf_counter()
+            found = self.engine.append([(sequence, [token]) for sequence, token in enumerate(found)])
+        return time.perf_counter() - start
+
+    def memory(self):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e6 / 1024)
+
+
+def main():
+    library, path, *sizes = sys.argv[1:]
+    answer = Requests(engine(library, path, *map(int, sizes)))
+    kinds = {"read": answer.read, "write": answer.write, "together": answer.together, "memory": answer.memory}
+    print(json.dumps("ready"), flush=True)
+    for line in sys.stdin:
+        kind, *arguments = json.loads(line)
+        print(json.dumps(kinds[kind](*arguments)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
