@@ -93,6 +93,14 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "exaone4": ("Exaone4Config", "Exaone4ForCausalLM", {"head_dim": None, "sliding_window": None}),
     "exaone4+window": ("Exaone4Config", "Exaone4ForCausalLM", {
         **WINDOWS, "head_dim": None, "sliding_window_pattern": 4}),
+    "lfm2": ("Lfm2Config", "Lfm2ForCausalLM", {
+        "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False}),
+    "lfm2+wide": ("Lfm2Config", "Lfm2ForCausalLM", {
+        "head_dim": None, "layer_types": ["full_attention", "conv", "conv"], "conv_L_cache": 4,
+        "block_multiple_of": 32, "tie_word_embeddings": False}),
+    "lfm2moe": ("Lfm2MoeConfig", "Lfm2MoeForCausalLM", {
+        "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "num_dense_layers": 1, "num_experts": 4,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 32, "routed_scaling_factor": 1.5}),
     "phi2": ("PhiConfig", "PhiForCausalLM", {"head_dim": None}),
     "gptneox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", {"head_dim": None, "num_key_value_heads": None,
                                                         "rotary_pct": 0.5}),
@@ -113,6 +121,8 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
                                                        "pad_token_id": 1, "bos_token_id": 0}),
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
 }  # fmt: skip
+# Kinds with a state of each sequence
+RECURRENT = ("lfm2", "lfm2moe")
 ENCODERS = ("bert", "roberta", "nomic-bert")
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {

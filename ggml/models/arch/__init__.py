@@ -32,6 +32,7 @@ from . import (
     granite,
     hunyuan,
     keeps,
+    lfm2,
     llama,
     mistral3,
     olmo2,
@@ -90,6 +91,8 @@ FAMILIES = {
     "glm4": Family(glm4, NORMAL),
     "olmo2": Family(olmo2, NEOX, window_pattern=4),  # also OLMo 3
     "exaone4": Family(olmo2, NEOX, window_pattern=4),
+    "lfm2": Family(lfm2, NEOX),
+    "lfm2moe": Family(lfm2, NEOX),
     "phi2": Family(parallel, NEOX, rms=False),
     "gptneox": Family(parallel, NEOX, rms=False),
     "stablelm": Family(parallel, NEOX, rms=False),

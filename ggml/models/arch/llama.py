@@ -21,7 +21,7 @@ def attention(g, i, x):
     c, b = g.config, f"blk.{i}."
     h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
     q, k, v = g.queries_keys_values(i, h)
-    if c.arch in ("qwen3", "qwen3moe"):
+    if c.arch in ("qwen3", "qwen3moe", "lfm2", "lfm2moe"):
         q, k = g.rms_norm(q, b + "attn_q_norm"), g.rms_norm(k, b + "attn_k_norm")
     q, k = g.rotated(i, q, k)
     return g.attended(i, q, k, v)

@@ -23,7 +23,9 @@ class Part(NamedTuple):
             all of them. A bias and each matrix of a stack are treated alike.
         transposed: whether the matrix is stored as [n_in, n_out].
         plus: what is added to a weight, for norms that multiply by 1 + w.
-        flat: whether a matrix of one row becomes a vector.
+        flat: whether dimensions of 1 are left out, of a matrix of one row or of the weights of a convolution.
+        column: whether a vector becomes a matrix of one column.
+        function: changes the values, which are given as f32.
     """
 
     name: str
@@ -31,6 +33,14 @@ class Part(NamedTuple):
     transposed: bool = False
     plus: float = 0.0
     flat: bool = False
+    column: bool = False
+    function: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape in which a tensor is changed."""
+        if self.column and len(stored) == 1:
+            return (*stored, 1)
+        return tuple(n for n in stored[:-1] if n != 1) + stored[-1:] if self.flat else stored
 
 
 class Row(NamedTuple):

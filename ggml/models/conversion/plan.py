@@ -29,6 +29,7 @@ PREFIXES = ("model.language_model.", "language_model.model.", "language_model.",
             "bert.", "roberta.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.")
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+ENDS = (".weight", ".bias", ".ssm_a", ".ssm_d")  # of names that are complete
 F32 = ggml.GGML_TYPE_F32
 POOLING = {"pooling_mode_mean_tokens": 1, "pooling_mode_cls_token": 2, "pooling_mode_lasttoken": 3}
 SAMPLING = {"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
@@ -62,6 +63,7 @@ class Weight(NamedTuple):
             yield np.require(self.values, requirements=["C", "A"])
         for stored in self.parts:
             whole = checkpoint.read(stored)
+            whole = whole.reshape(self.part.shape(whole.shape))
             for matrix in whole if whole.ndim == 3 else [whole]:
                 if self.part.transposed and matrix.ndim == 2:
                     matrix = matrix.T
@@ -69,6 +71,8 @@ class Weight(NamedTuple):
                     matrix = matrix[self.part.rows(checkpoint.config, len(matrix))]
                 if self.part.plus and self.name.endswith(".weight"):
                     matrix = as_floats(matrix) + np.float32(self.part.plus)
+                if self.part.function is not None:
+                    matrix = self.part.function(as_floats(matrix))
                 yield np.require(matrix, requirements=["C", "A"])
 
 
@@ -126,7 +130,7 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
         for target in targets if isinstance(targets, list) else [targets]:
             part = target if isinstance(target, Part) else Part(target)
             new = part.name.format(*numbers[:1])
-            if not new.endswith((".weight", ".bias")):
+            if not new.endswith(ENDS):
                 new += f".{suffix}"
             place = numbers[1] if len(numbers) > 1 else 0
             members = found.setdefault(new, (part, {}))[1]
@@ -162,20 +166,20 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
             )
     if not 1 <= len(first.shape) <= 3 or 0 in first.shape or (len(first.shape) == 3 and len(parts) > 1):
         raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need 1 to 3 dimensions")
-    if part.flat and first.shape[:-1] == (1,):
-        return Weight(name, first.shape[1:], TYPES[first.dtype][0], F32, parts, part)
-    *outer, rows, columns = (*first.shape, 1) if len(first.shape) == 1 else first.shape
-    if part.transposed and len(first.shape) == 2:
+    given = part.shape(first.shape)
+    *outer, rows, columns = (*given, 1) if len(given) == 1 else given
+    if part.transposed and len(given) == 2:
         rows, columns = columns, rows
     if part.rows is not None:
         try:
             rows = len(part.rows(checkpoint.config, rows))
         except ValueError as error:
             raise ValueError(f"convert: {first.path}: tensor {first.name!r}: {error}") from None
-    shape: tuple[int, ...] = (rows,) if len(first.shape) == 1 else (*outer, rows, columns)
-    if stacked and len(first.shape) == 2:
+    shape: tuple[int, ...] = (rows,) if len(given) == 1 else (*outer, rows, columns)
+    if stacked and len(given) == 2:
         shape = (len(parts), *shape)
-    source = F32 if part.plus and name.endswith(".weight") else TYPES[first.dtype][0]
+    changed = part.function is not None or (part.plus and name.endswith(".weight"))
+    source = F32 if changed else TYPES[first.dtype][0]
     plain = len(shape) == 1 or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
     return Weight(name, shape, source, F32 if plain else source, parts, part)
 

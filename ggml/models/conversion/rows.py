@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arch.gemma import LARGE
+from . import recurrent
 from .fields import Fields
 from .parts import (
     ATTENTION,
@@ -485,6 +486,7 @@ ROWS = [
     Row("Glm4ForCausalLM", "glm4", GLM4, llama, dropped=DROPPED),
     Row("Olmo2ForCausalLM Olmo3ForCausalLM", "olmo2", AFTER, olmo2, dropped=DROPPED),
     Row("Exaone4ForCausalLM", "exaone4", AFTER, exaone4, frequency_factors, DROPPED),
+    *recurrent.ROWS,
     Row("PhiForCausalLM", "phi2", PHI2, phi2, dropped=DROPPED),
     Row("GPTNeoXForCausalLM", "gptneox", NEOX, neox,
         dropped=("layers.{}.attention.bias", "layers.{}.attention.masked_bias",

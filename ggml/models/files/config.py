@@ -109,6 +109,7 @@ class Config:
     causal: bool  # tokens see those before them; else the whole text
     logits: bool  # the model predicts tokens; else it gives embeddings only
     n_ctx: int = 0  # most tokens of a sequence, as `load` was told
+    attends: tuple[bool, ...] = ()  # for each layer whether it has attention
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the architecture's `keys` read beside these
 
 
@@ -132,7 +133,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
     k = Keys(metadata, arch, path)
     n_layer = k.integer("block_count", high=4096)
     n_embd, n_head = k.integer("embedding_length"), k.integer("attention.head_count", high=65536)
-    n_head_kv = k.integer("attention.head_count_kv", n_head, high=65536)
+    n_head_kv, attends = _heads_of_keys(k, n_layer, n_head)
     if n_head % n_head_kv:
         raise ValueError(
             f"load: {path}: key '{arch}.attention.head_count_kv' is {n_head_kv}: need a divisor of the {n_head} heads"
@@ -174,6 +175,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         pooling=POOLING[pooling],
         causal=causal,
         logits=causal and family.logits,
+        attends=attends,
     )
     return with_own_keys(config, dict(family.module.keys(k))) if hasattr(family.module, "keys") else config
 
@@ -182,6 +184,15 @@ def with_own_keys(config: Config, own: dict[str, Any]) -> Config:
     """A config with what an architecture read: values of fields replace those, others are in `own`."""
     known = {name: own.pop(name) for name in {f.name for f in fields(Config)} & own.keys()}
     return replace(config, **known, own=own)
+
+
+def _heads_of_keys(k: Keys, n_layer: int, n_head: int) -> tuple[int, tuple[bool, ...]]:
+    """The heads of keys and values, and which layers have some: of an array, those that are not 0."""
+    value = k.value("attention.head_count_kv", n_head)
+    if isinstance(value, list) and len(value) == n_layer and len({*value} - {0}) == 1:
+        heads = Keys({f"{k.arch}.attention.head_count_kv": max(value)}, k.arch, k.path)
+        return heads.integer("attention.head_count_kv", high=65536), tuple(n != 0 for n in value)
+    return k.integer("attention.head_count_kv", n_head, high=65536), (True,) * n_layer
 
 
 def _local_layers(k: Keys, n_layer: int, default: int) -> tuple[bool, ...]:

@@ -228,9 +228,8 @@ def layer_caches(specs: Sequence[Any], kind: int) -> list[dict[str, Any]]:
     """
     layers: list[dict[str, Any]] = []
     for spec in specs:
-        parts = spec if type(spec) is tuple else () if spec is None else (spec,)
         layer: dict[str, Any] = {}
-        for part in parts:
+        for part in keeps.parts_of(spec):
             if isinstance(part, (keeps.Paged, keeps.Window)):
                 layer["attention"] = PagedCache(part, kind)
             elif isinstance(part, keeps.Shared):
