@@ -30,6 +30,14 @@ WINDOWS = {"num_hidden_layers": 4, "layer_types": LAYERS, "sliding_window": 20}
 
 FALCON = {"head_dim": None, "num_key_value_heads": None, "intermediate_size": None, "ffn_hidden_size": 96}
 
+DELTA_NET = {
+    "num_hidden_layers": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 6, "layer_types": ["linear_attention", "full_attention"] * 2, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5, "mrope_section": [2, 2, 2]},
+}  # fmt: skip
+DELTA_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                 "shared_expert_intermediate_size": 48}  # fmt: skip
+
 # Kind: (class of the settings, class of the model, settings beside SIZES; None leaves one out)
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", "LlamaForCausalLM", {}),
@@ -93,6 +101,12 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "exaone4": ("Exaone4Config", "Exaone4ForCausalLM", {"head_dim": None, "sliding_window": None}),
     "exaone4+window": ("Exaone4Config", "Exaone4ForCausalLM", {
         **WINDOWS, "head_dim": None, "sliding_window_pattern": 4}),
+    "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM", {**DELTA_NET, **DELTA_EXPERTS}),
+    "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM", {**DELTA_NET, "tie_word_embeddings": True}),
+    "qwen35+equal": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM", {
+        **DELTA_NET, "linear_num_key_heads": 3, "linear_num_value_heads": 3, "linear_conv_kernel_dim": 2}),
+    "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM", {
+        **DELTA_NET, **DELTA_EXPERTS, "linear_num_key_heads": 1, "linear_num_value_heads": 2}),
     "lfm2": ("Lfm2Config", "Lfm2ForCausalLM", {
         "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False}),
     "lfm2+wide": ("Lfm2Config", "Lfm2ForCausalLM", {
@@ -122,7 +136,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
 }  # fmt: skip
 # Kinds with a state of each sequence
-RECURRENT = ("lfm2", "lfm2moe")
+RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe")
 ENCODERS = ("bert", "roberta", "nomic-bert")
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {

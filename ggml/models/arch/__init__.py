@@ -39,6 +39,7 @@ from . import (
     parallel,
     phi3,
     qwen_moe,
+    qwen_next,
     smollm3,
 )
 
@@ -91,6 +92,9 @@ FAMILIES = {
     "glm4": Family(glm4, NORMAL),
     "olmo2": Family(olmo2, NEOX, window_pattern=4),  # also OLMo 3
     "exaone4": Family(olmo2, NEOX, window_pattern=4),
+    "qwen3next": Family(qwen_next, NEOX),
+    "qwen35": Family(qwen_next, NEOX),
+    "qwen35moe": Family(qwen_next, NEOX),
     "lfm2": Family(lfm2, NEOX),
     "lfm2moe": Family(lfm2, NEOX),
     "phi2": Family(parallel, NEOX, rms=False),

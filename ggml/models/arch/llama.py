@@ -27,12 +27,12 @@ def attention(g, i, x):
     return g.attended(i, q, k, v)
 
 
-def feed_forward(g, i, x, h, experts=None):
+def feed_forward(g, i, x, h, experts=None, norm="ffn_norm"):
     """x += h, the result of attention, then x += ffn(norm(x)), with other experts than the usual ones if given."""
     c, b = g.config, f"blk.{i}."
     x, h = g.keep_last(i, x, h)
     x = g.point(b + "ffn_in", g.add(x, h))
-    h = g.point(b + "ffn_norm", g.rms_norm(x, b + "ffn_norm"))
+    h = g.point(b + "ffn_norm", g.rms_norm(x, b + norm))
     kind = experts or (g.experts if c.n_expert else g.gated)
     h = g.point(b + "ffn_out", kind(h, b + "ffn", ggml.ggml_swiglu_split))
     return g.point(b + "out", g.add(x, h))

@@ -21,6 +21,7 @@ class Part(NamedTuple):
             of the layer.
         rows: function of the settings and the number of rows that gives the rows to take, in their new order; None for
             all of them. A bias and each matrix of a stack are treated alike.
+        columns: the same for the columns of a matrix.
         transposed: whether the matrix is stored as [n_in, n_out].
         plus: what is added to a weight, for norms that multiply by 1 + w.
         flat: whether dimensions of 1 are left out, of a matrix of one row or of the weights of a convolution.
@@ -35,6 +36,7 @@ class Part(NamedTuple):
     flat: bool = False
     column: bool = False
     function: Callable[[np.ndarray], np.ndarray] | None = None
+    columns: Callable[[Fields, int], np.ndarray] | None = None
 
     def shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in which a tensor is changed."""

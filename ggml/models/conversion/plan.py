@@ -69,6 +69,8 @@ class Weight(NamedTuple):
                     matrix = matrix.T
                 if self.part.rows is not None:
                     matrix = matrix[self.part.rows(checkpoint.config, len(matrix))]
+                if self.part.columns is not None:
+                    matrix = matrix[:, self.part.columns(checkpoint.config, matrix.shape[1])]
                 if self.part.plus and self.name.endswith(".weight"):
                     matrix = as_floats(matrix) + np.float32(self.part.plus)
                 if self.part.function is not None:
@@ -170,9 +172,10 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
     *outer, rows, columns = (*given, 1) if len(given) == 1 else given
     if part.transposed and len(given) == 2:
         rows, columns = columns, rows
-    if part.rows is not None:
+    if part.rows is not None or part.columns is not None:
         try:
-            rows = len(part.rows(checkpoint.config, rows))
+            rows = len(part.rows(checkpoint.config, rows)) if part.rows is not None else rows
+            columns = len(part.columns(checkpoint.config, columns)) if part.columns is not None else columns
         except ValueError as error:
             raise ValueError(f"convert: {first.path}: tensor {first.name!r}: {error}") from None
     shape: tuple[int, ...] = (rows,) if len(given) == 1 else (*outer, rows, columns)

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .fields import Fields
-from .parts import ATTENTION, DROPPED, Keys, Part, Row, rotation, sizes
+from .parts import (
+    ATTENTION,
+    DROPPED,
+    EXPERTS,
+    GATED,
+    HEAD_NORMS,
+    TOP,
+    Keys,
+    Part,
+    Row,
+    plus_one,
+    rms,
+    rope_of,
+    rotation,
+    sizes,
+    slices,
+)
 
 
 # ---- LFM2 ------------------------------------------------------------------------------------------------------------
@@ -74,7 +93,136 @@ LFM2_MOE: dict[str, Any] = {
     "layers.{}.feed_forward.experts.{}.w2": "blk.{}.ffn_down_exps",
 }
 
+
+# ---- Qwen ------------------------------------------------------------------------------------------------------------
+def qwen_next(c: Fields) -> Keys:
+    """Gated delta nets, and attention in every n-th layer."""
+    c.require("hidden_act", "silu", default="silu")
+    widths = {"intermediate_size": c.values.get("moe_intermediate_size")}
+    c = Fields({"partial_rotary_factor": 0.25, **widths, **c.values}, c.where)
+    n, size = c.integer("num_hidden_layers", high=4096), c.integer("linear_key_head_dim", high=4096)
+    c.require("linear_value_head_dim", size)
+    every = c.integer("full_attention_interval", default=4, high=4096)
+    kinds = c.array("layer_types", str, n, default=None)
+    if kinds is not None:
+        every = kinds.index("full_attention") + 1 if "full_attention" in kinds else n + 1
+        if kinds != ["linear_attention" if (i + 1) % every else "full_attention" for i in range(n)]:
+            raise c.wrong("layer_types", kinds, "'full_attention' in every n-th layer, else 'linear_attention'")
+    values = c.integer("linear_num_value_heads", high=4096)
+    return sizes(c) | rms(c) | rotation(c) | {
+        "full_attention_interval": every,
+        "ssm.conv_kernel": c.integer("linear_conv_kernel_dim", low=2, high=64),
+        "ssm.state_size": size,
+        "ssm.group_count": c.integer("linear_num_key_heads", high=4096),
+        "ssm.time_step_rank": values,
+        "ssm.inner_size": size * values,
+    }  # fmt: skip
+
+
+def qwen_next_moe(c: Fields) -> Keys:
+    c.require("decoder_sparse_step", 1, default=1)
+    c.require("mlp_only_layers", [], default=[])
+    c.require("norm_topk_prob", True, default=True)
+    return qwen_next(c) | {
+        "expert_count": c.integer("num_experts", high=65536),
+        "expert_used_count": c.integer("num_experts_per_tok", high=65536),
+        "expert_feed_forward_length": c.integer("moe_intermediate_size"),
+        "expert_shared_feed_forward_length": c.integer("shared_expert_intermediate_size"),
+    }
+
+
+def sections(c: Fields) -> Keys:
+    """The parts of the rotated elements that belong to time, height and width."""
+    parts = rope_of(c).array("mrope_section", int, default=[11, 11, 10])
+    return {"rope.dimension_sections": [*parts, 0, 0, 0, 0][:4]}
+
+
+def qwen35(c: Fields) -> Keys:
+    return qwen_next(c) | sections(c)
+
+
+def qwen35_moe(c: Fields) -> Keys:
+    return qwen_next_moe(c) | sections(c)
+
+
+def qkvz(first: int, last: int) -> Callable[[Fields, int], np.ndarray]:
+    """Rows of some of q, k, v and z, from a matrix in which those of each group of heads follow one another."""
+
+    def rows(c: Fields, n: int) -> np.ndarray:
+        groups, size = c.integer("linear_num_key_heads"), c.integer("linear_key_head_dim")
+        values = size * (c.integer("linear_num_value_heads") // groups)
+        if n != groups * 2 * (size + values):
+            raise ValueError(f"{n} rows: need {groups * 2 * (size + values)}")
+        parts = np.split(np.arange(n).reshape(groups, -1), [size, 2 * size, 2 * size + values], axis=1)
+        return np.concatenate([part.reshape(-1) for part in parts[first:last]])
+
+    return rows
+
+
+def turned(c: Fields, n: int) -> np.ndarray:
+    """Heads of values, of which groups use the same keys, so that head h uses keys h mod groups.
+
+    Of n rows, those of q and k precede; a head may have one row or as many as it has elements.
+    """
+    groups, heads = c.integer("linear_num_key_heads"), c.integer("linear_num_value_heads")
+    size = c.integer("linear_key_head_dim")
+    before = 2 * size * groups if n == size * (2 * groups + heads) else 0
+    if heads % groups or (n - before) % heads:
+        raise ValueError(f"{n} rows: need some of {heads} heads, in {groups} groups")
+    order = np.arange(n - before).reshape(groups, heads // groups, -1).swapaxes(0, 1).reshape(-1)
+    return np.concatenate([np.arange(before), before + order])
+
+
+def negative_exp(values: np.ndarray) -> np.ndarray:
+    """-exp(x): A of the logarithm that is stored."""
+    return -np.exp(values)
+
+
+QWEN_NEXT: dict[str, Any] = {
+    **plus_one({
+        **TOP, **ATTENTION, **HEAD_NORMS, **GATED,
+        "layers.{}.input_layernorm": "blk.{}.attn_norm",
+        "layers.{}.post_attention_layernorm": "blk.{}.post_attention_norm",
+    }),
+    "layers.{}.linear_attn.norm": "blk.{}.ssm_norm",
+}  # fmt: skip
+QWEN_EXPERTS: dict[str, Any] = {
+    **EXPERTS,
+    "layers.{}.mlp.experts.gate_up_proj": [Part("blk.{}.ffn_gate_exps", slices(2, 0)),
+                                           Part("blk.{}.ffn_up_exps", slices(2, 1))],
+    "layers.{}.mlp.experts.down_proj": "blk.{}.ffn_down_exps",
+    "layers.{}.mlp.shared_expert.gate_proj": "blk.{}.ffn_gate_shexp",
+    "layers.{}.mlp.shared_expert.up_proj": "blk.{}.ffn_up_shexp",
+    "layers.{}.mlp.shared_expert.down_proj": "blk.{}.ffn_down_shexp",
+    "layers.{}.mlp.shared_expert_gate": "blk.{}.ffn_gate_inp_shexp",
+}  # fmt: skip
+QWEN3_NEXT: dict[str, Any] = {
+    **QWEN_NEXT, **QWEN_EXPERTS,
+    "layers.{}.linear_attn.in_proj_qkvz": [Part("blk.{}.attn_qkv", qkvz(0, 3)), Part("blk.{}.attn_gate", qkvz(3, 4))],
+    "layers.{}.linear_attn.in_proj_ba": "blk.{}.ssm_ba",
+    "layers.{}.linear_attn.A_log": Part("blk.{}.ssm_a", function=negative_exp),
+    "layers.{}.linear_attn.dt_bias": "blk.{}.ssm_dt.bias",
+    "layers.{}.linear_attn.conv1d": Part("blk.{}.ssm_conv1d", flat=True),
+    "layers.{}.linear_attn.out_proj": "blk.{}.ssm_out",
+}  # fmt: skip
+QWEN35: dict[str, Any] = {
+    **QWEN_NEXT,
+    "layers.{}.linear_attn.in_proj_qkv": Part("blk.{}.attn_qkv", turned),
+    "layers.{}.linear_attn.in_proj_z": Part("blk.{}.attn_gate", turned),
+    "layers.{}.linear_attn.in_proj_b": Part("blk.{}.ssm_beta", turned),
+    "layers.{}.linear_attn.in_proj_a": Part("blk.{}.ssm_alpha", turned),
+    "layers.{}.linear_attn.A_log": Part("blk.{}.ssm_a", turned, function=negative_exp),
+    "layers.{}.linear_attn.dt_bias": Part("blk.{}.ssm_dt.bias", turned),
+    "layers.{}.linear_attn.conv1d": Part("blk.{}.ssm_conv1d", turned, flat=True),
+    "layers.{}.linear_attn.out_proj": Part("blk.{}.ssm_out", columns=turned),
+}
+FURTHER = ("mtp.*", *DROPPED)  # layers that predict further tokens
+
 ROWS = [
+    Row("Qwen3NextForCausalLM", "qwen3next", QWEN3_NEXT, qwen_next_moe, dropped=FURTHER),
+    Row("Qwen3_5ForCausalLM Qwen3_5ForConditionalGeneration", "qwen35", QWEN35, qwen35, dropped=FURTHER),
+    Row("Qwen3_5MoeForCausalLM Qwen3_5MoeForConditionalGeneration", "qwen35moe", {**QWEN35, **QWEN_EXPERTS},
+        qwen35_moe, dropped=FURTHER),
     Row("Lfm2ForCausalLM", "lfm2", LFM2, lfm2, dropped=DROPPED),
     Row("Lfm2MoeForCausalLM", "lfm2moe", LFM2_MOE, lfm2_moe, dropped=DROPPED),
-]
+]  # fmt: skip
