@@ -38,6 +38,9 @@ DELTA_NET = {
 DELTA_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
                  "shared_expert_intermediate_size": 48}  # fmt: skip
 
+NO_ATTENTION = dict.fromkeys(("head_dim", "num_attention_heads", "num_key_value_heads", "intermediate_size",
+                              "max_position_embeddings"))  # fmt: skip
+
 # Kind: (class of the settings, class of the model, settings beside SIZES; None leaves one out)
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", "LlamaForCausalLM", {}),
@@ -107,6 +110,14 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         **DELTA_NET, "linear_num_key_heads": 3, "linear_num_value_heads": 3, "linear_conv_kernel_dim": 2}),
     "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM", {
         **DELTA_NET, **DELTA_EXPERTS, "linear_num_key_heads": 1, "linear_num_value_heads": 2}),
+    "mamba": ("MambaConfig", "MambaForCausalLM", {**NO_ATTENTION, "state_size": 8, "time_step_rank": 5}),
+    "falcon-mamba": ("FalconMambaConfig", "FalconMambaForCausalLM", {
+        **NO_ATTENTION, "state_size": 16, "mixer_rms_eps": 1e-5, "tie_word_embeddings": False}),
+    "mamba2": ("Mamba2Config", "Mamba2ForCausalLM", {
+        **NO_ATTENTION, "state_size": 24, "num_heads": 8, "head_dim": 16, "n_groups": 2}),
+    "mamba2+one": ("Mamba2Config", "Mamba2ForCausalLM", {
+        **NO_ATTENTION, "state_size": 16, "num_heads": 4, "head_dim": 32, "n_groups": 1, "conv_kernel": 3,
+        "tie_word_embeddings": True}),
     "lfm2": ("Lfm2Config", "Lfm2ForCausalLM", {
         "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False}),
     "lfm2+wide": ("Lfm2Config", "Lfm2ForCausalLM", {
@@ -136,7 +147,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
 }  # fmt: skip
 # Kinds with a state of each sequence
-RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe")
+RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "mamba", "mamba2")
 ENCODERS = ("bert", "roberta", "nomic-bert")
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {

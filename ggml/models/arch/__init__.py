@@ -34,6 +34,7 @@ from . import (
     keeps,
     lfm2,
     llama,
+    mamba,
     mistral3,
     olmo2,
     parallel,
@@ -56,6 +57,7 @@ class Family(NamedTuple):
         window: default of attention.sliding_window.
         window_pattern: every n-th layer attends to everything; 0 if no layer has a sliding window.
         rope_base_local: default of rope.freq_base_swa; 0 if layers with a sliding window rotate like the others.
+        attention: False if no layer has attention or a feed-forward part.
         attn_softcap, final_softcap: defaults of attn_logit_softcapping and final_logit_softcapping; 0 for none.
     """
 
@@ -69,6 +71,7 @@ class Family(NamedTuple):
     rope_base_local: float = 0.0
     attn_softcap: float = 0.0
     final_softcap: float = 0.0
+    attention: bool = True
 
 
 NORMAL, NEOX = ggml.GGML_ROPE_TYPE_NORMAL, ggml.GGML_ROPE_TYPE_NEOX
@@ -95,6 +98,8 @@ FAMILIES = {
     "qwen3next": Family(qwen_next, NEOX),
     "qwen35": Family(qwen_next, NEOX),
     "qwen35moe": Family(qwen_next, NEOX),
+    "mamba": Family(mamba, attention=False),
+    "mamba2": Family(mamba, attention=False),
     "lfm2": Family(lfm2, NEOX),
     "lfm2moe": Family(lfm2, NEOX),
     "phi2": Family(parallel, NEOX, rms=False),

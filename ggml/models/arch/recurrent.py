@@ -3,13 +3,17 @@
 import ggml
 
 
-def slices(g, x, *widths):
-    """Consecutive parts of the rows of x [sum(widths), N], as views [width, N]."""
-    row, parts, first = x.contents.nb[1], [], 0
-    for width in widths:
-        parts.append(ggml.ggml_view_2d(g.ctx, x, width, x.contents.ne[1], row, 4 * first))
-        first += width
-    return parts
+def slices(g, x, *parts):
+    """Consecutive parts of the rows of x [.., N], as views: [width, N], or of (size, heads) [size, heads, N]."""
+    n, nb, views, first = x.contents.ne[1], x.contents.nb[1], [], 0
+    for part in parts:
+        if isinstance(part, tuple):
+            views.append(ggml.ggml_view_3d(g.ctx, x, *part, n, 4 * part[0], nb, 4 * first))
+            first += part[0] * part[1]
+        else:
+            views.append(ggml.ggml_view_2d(g.ctx, x, part, n, nb, 4 * first))
+            first += part
+    return views
 
 
 def by_sequence(g, x):

@@ -17,32 +17,33 @@ class Part(NamedTuple):
     """What a tensor becomes.
 
     Attributes:
-        name: in the GGUF file, without ".weight" or ".bias" if these are as in the folder; "{}" stands for the number
-            of the layer.
+        name: in the GGUF file, without ".weight" or ".bias" if these are as in the folder, and with a dot at its end if
+            it has neither; "{}" stands for the number of the layer.
         rows: function of the settings and the number of rows that gives the rows to take, in their new order; None for
             all of them. A bias and each matrix of a stack are treated alike.
         columns: the same for the columns of a matrix.
         transposed: whether the matrix is stored as [n_in, n_out].
         plus: what is added to a weight, for norms that multiply by 1 + w.
-        flat: whether dimensions of 1 are left out, of a matrix of one row or of the weights of a convolution.
-        column: whether a vector becomes a matrix of one column.
-        function: changes the values, which are given as f32.
+        shape: function of the settings and the shape that gives another one; or None.
+        function: function of the settings and the values as f32 that gives other ones.
     """
 
     name: str
     rows: Callable[[Fields, int], np.ndarray] | None = None
     transposed: bool = False
     plus: float = 0.0
-    flat: bool = False
-    column: bool = False
-    function: Callable[[np.ndarray], np.ndarray] | None = None
+    shape: Callable[[Fields, tuple[int, ...]], tuple[int, ...]] | None = None
+    function: Callable[[Fields, np.ndarray], np.ndarray] | None = None
     columns: Callable[[Fields, int], np.ndarray] | None = None
 
-    def shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape in which a tensor is changed."""
-        if self.column and len(stored) == 1:
-            return (*stored, 1)
-        return tuple(n for n in stored[:-1] if n != 1) + stored[-1:] if self.flat else stored
+    @property
+    def unchanged(self) -> bool:
+        """Whether the values stay as they are."""
+        return self == Part(self.name, shape=self.shape)
+
+    def reshaped(self, c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape in which the tensor is changed."""
+        return self.shape(c, shape) if self.shape is not None else shape
 
 
 class Row(NamedTuple):
@@ -52,7 +53,7 @@ class Row(NamedTuple):
         classes: names of the classes, as in the setting `architectures`.
         arch: value of general.architecture.
         names: for the names of tensors (without a prefix such as "model.", with "{}" for each number) the name or the
-            Part that they become, or a list of Parts.
+            Part that they become, or a list of Parts; or a function of the settings that gives these.
         keys: function of the settings that gives the keys, without the architecture before them, except those of the
             tokenizer. Floats become F32, integers U32.
         tensors: function of the settings that gives tensors to add, such as factors of frequencies.
@@ -62,7 +63,7 @@ class Row(NamedTuple):
 
     classes: str
     arch: str
-    names: Mapping[str, Any]
+    names: Mapping[str, Any] | Callable[[Fields], Mapping[str, Any]]
     keys: Callable[[Fields], Keys]
     tensors: Callable[[Fields], dict[str, np.ndarray]] = lambda c: {}
     dropped: tuple[str, ...] = ()
@@ -111,6 +112,16 @@ def falcon_heads(c: Fields, rows: int) -> np.ndarray:
     return np.concatenate([part.reshape(-1) for part in (index[:, :-2], index[:, -2], index[:, -1])])
 
 
+def flat(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without dimensions of 1, of a matrix of one row or of the weights of a convolution."""
+    return (*(n for n in shape[:-1] if n != 1), shape[-1])
+
+
+def column(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A vector as a matrix of one column."""
+    return (*shape, 1)
+
+
 def by_head(c: Fields, rows: int) -> np.ndarray:
     """Rows of [q of all heads, k, v] from a matrix in which q, k and v of a head follow one another."""
     n = heads(c)
@@ -147,7 +158,7 @@ GATED = {
 }
 SHARED_EXPERTS: dict[str, Any] = {
     "layers.{}.mlp.gate.e_score_correction_bias": "blk.{}.exp_probs_b.bias",
-    "layers.{}.mlp.moe_statics.e_score_correction_bias": Part("blk.{}.exp_probs_b.bias", flat=True),
+    "layers.{}.mlp.moe_statics.e_score_correction_bias": Part("blk.{}.exp_probs_b.bias", shape=flat),
     "layers.{}.mlp.shared_experts.gate_proj": "blk.{}.ffn_gate_shexp",
     "layers.{}.mlp.shared_experts.up_proj": "blk.{}.ffn_up_shexp",
     "layers.{}.mlp.shared_experts.down_proj": "blk.{}.ffn_down_shexp",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ from .parts import (
     Keys,
     Part,
     Row,
+    column,
+    flat,
     plus_one,
     rms,
     rope_of,
@@ -76,7 +79,7 @@ LFM2: dict[str, Any] = {
     "layers.{}.self_attn.out_proj": "blk.{}.attn_output",
     "layers.{}.self_attn.q_layernorm": "blk.{}.attn_q_norm",
     "layers.{}.self_attn.k_layernorm": "blk.{}.attn_k_norm",
-    "layers.{}.conv.conv": Part("blk.{}.shortconv.conv", flat=True),
+    "layers.{}.conv.conv": Part("blk.{}.shortconv.conv", shape=flat),
     "layers.{}.conv.in_proj": "blk.{}.shortconv.in_proj",
     "layers.{}.conv.out_proj": "blk.{}.shortconv.out_proj",
     "layers.{}.ffn_norm": "blk.{}.ffn_norm",
@@ -173,7 +176,7 @@ def turned(c: Fields, n: int) -> np.ndarray:
     return np.concatenate([np.arange(before), before + order])
 
 
-def negative_exp(values: np.ndarray) -> np.ndarray:
+def negative_exp(c: Fields, values: np.ndarray) -> np.ndarray:
     """-exp(x): A of the logarithm that is stored."""
     return -np.exp(values)
 
@@ -200,9 +203,9 @@ QWEN3_NEXT: dict[str, Any] = {
     **QWEN_NEXT, **QWEN_EXPERTS,
     "layers.{}.linear_attn.in_proj_qkvz": [Part("blk.{}.attn_qkv", qkvz(0, 3)), Part("blk.{}.attn_gate", qkvz(3, 4))],
     "layers.{}.linear_attn.in_proj_ba": "blk.{}.ssm_ba",
-    "layers.{}.linear_attn.A_log": Part("blk.{}.ssm_a", function=negative_exp),
+    "layers.{}.linear_attn.A_log": Part("blk.{}.ssm_a.", function=negative_exp),
     "layers.{}.linear_attn.dt_bias": "blk.{}.ssm_dt.bias",
-    "layers.{}.linear_attn.conv1d": Part("blk.{}.ssm_conv1d", flat=True),
+    "layers.{}.linear_attn.conv1d": Part("blk.{}.ssm_conv1d", shape=flat),
     "layers.{}.linear_attn.out_proj": "blk.{}.ssm_out",
 }  # fmt: skip
 QWEN35: dict[str, Any] = {
@@ -211,14 +214,109 @@ QWEN35: dict[str, Any] = {
     "layers.{}.linear_attn.in_proj_z": Part("blk.{}.attn_gate", turned),
     "layers.{}.linear_attn.in_proj_b": Part("blk.{}.ssm_beta", turned),
     "layers.{}.linear_attn.in_proj_a": Part("blk.{}.ssm_alpha", turned),
-    "layers.{}.linear_attn.A_log": Part("blk.{}.ssm_a", turned, function=negative_exp),
+    "layers.{}.linear_attn.A_log": Part("blk.{}.ssm_a.", turned, function=negative_exp),
     "layers.{}.linear_attn.dt_bias": Part("blk.{}.ssm_dt.bias", turned),
-    "layers.{}.linear_attn.conv1d": Part("blk.{}.ssm_conv1d", turned, flat=True),
+    "layers.{}.linear_attn.conv1d": Part("blk.{}.ssm_conv1d", turned, shape=flat),
     "layers.{}.linear_attn.out_proj": Part("blk.{}.ssm_out", columns=turned),
 }
 FURTHER = ("mtp.*", *DROPPED)  # layers that predict further tokens
 
+
+# ---- Mamba -----------------------------------------------------------------------------------------------------------
+def state_space(c: Fields, *, heads: int, inner: int) -> Keys:
+    """The keys of Mamba 2."""
+    if inner % heads:
+        raise c.wrong("num_heads", heads, f"a divisor of the {inner} elements inside")
+    c.require("use_bias", False, default=False)
+    c.require("mamba_proj_bias", False, default=False)
+    c.require("time_step_limit", None, [0.0, math.inf], [0.0, {"__float__": "Infinity"}])
+    return {
+        "ssm.conv_kernel": c.integer("conv_kernel", "mamba_d_conv", default=4, low=2, high=64),
+        "ssm.inner_size": inner,
+        "ssm.state_size": c.integer("state_size", "mamba_d_state", "ssm_state_size", high=4096),
+        "ssm.time_step_rank": heads,
+        "ssm.group_count": groups(c),
+    }
+
+
+def state_space_only(c: Fields) -> Keys:
+    """The keys of a model without attention; those of other models are 0."""
+    c.require("hidden_act", "silu", default="silu")
+    return {
+        "context_length": 1 << 20,  # there is no limit
+        "embedding_length": c.integer("hidden_size"),
+        "block_count": c.integer("num_hidden_layers", high=4096),
+        "feed_forward_length": 0,
+        "attention.head_count": 0,
+        "attention.layer_norm_rms_epsilon": c.number("layer_norm_epsilon", high=1.0),
+        "vocab_size": c.integer("vocab_size"),
+    }
+
+
+def mamba(c: Fields) -> Keys:
+    c.require("use_bias", False, default=False)
+    width = c.integer("hidden_size")
+    normed = c.values.get("model_type") == "falcon_mamba"
+    if normed:  # by the same epsilon as the others
+        c.require("mixer_rms_eps", c.number("layer_norm_epsilon"), default=1e-6)
+    return state_space_only(c) | {
+        "ssm.conv_kernel": c.integer("conv_kernel", default=4, low=2, high=64),
+        "ssm.inner_size": c.integer("intermediate_size", default=2 * width),
+        "ssm.state_size": c.integer("state_size", high=4096),
+        "ssm.time_step_rank": c.integer("time_step_rank"),
+        "ssm.dt_b_c_rms": normed,
+    }
+
+
+def mamba2(c: Fields) -> Keys:
+    inner = int(c.number("expand", default=2.0) * c.integer("hidden_size"))
+    return state_space_only(c) | state_space(c, heads=c.integer("num_heads"), inner=inner)
+
+
+def groups(c: Fields) -> int:
+    """The groups of B, C and the norm."""
+    return c.integer("n_groups", "mamba_n_groups", default=1, high=65536)
+
+
+def by_groups(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The weights of a norm as a matrix, with a row for each group."""
+    n = groups(c)
+    if shape[0] % n:
+        raise c.wrong("n_groups", n, f"a divisor of {shape[0]}")
+    return n, shape[0] // n
+
+
+def mixer(old: str) -> dict[str, Any]:
+    """The names of Mamba 2 for those of a mixer."""
+    return {
+        f"{old}.in_proj": "blk.{}.ssm_in",
+        f"{old}.conv1d": Part("blk.{}.ssm_conv1d", shape=flat),
+        f"{old}.dt_bias": "blk.{}.ssm_dt.bias",
+        f"{old}.A_log": Part("blk.{}.ssm_a.", shape=column, function=negative_exp),
+        f"{old}.D": Part("blk.{}.ssm_d.", shape=column),
+        f"{old}.norm": Part("blk.{}.ssm_norm", shape=by_groups),
+        f"{old}.out_proj": "blk.{}.ssm_out",
+    }
+
+
+BACKBONE = {
+    "embeddings": "token_embd",
+    "norm_f": "output_norm",
+    "lm_head": "output",
+    "layers.{}.norm": "blk.{}.attn_norm",
+}
+MAMBA: dict[str, Any] = {
+    **BACKBONE, **mixer("layers.{}.mixer"),
+    "layers.{}.mixer.x_proj": "blk.{}.ssm_x",
+    "layers.{}.mixer.dt_proj": "blk.{}.ssm_dt",
+    "layers.{}.mixer.A_log": Part("blk.{}.ssm_a.", function=negative_exp),
+    "layers.{}.mixer.D": "blk.{}.ssm_d.",
+}  # fmt: skip
+MAMBA2: dict[str, Any] = {**BACKBONE, **mixer("layers.{}.mixer")}
+
 ROWS = [
+    Row("MambaForCausalLM FalconMambaForCausalLM", "mamba", MAMBA, mamba),
+    Row("Mamba2ForCausalLM", "mamba2", MAMBA2, mamba2),
     Row("Qwen3NextForCausalLM", "qwen3next", QWEN3_NEXT, qwen_next_moe, dropped=FURTHER),
     Row("Qwen3_5ForCausalLM Qwen3_5ForConditionalGeneration", "qwen35", QWEN35, qwen35, dropped=FURTHER),
     Row("Qwen3_5MoeForCausalLM Qwen3_5MoeForConditionalGeneration", "qwen35moe", {**QWEN35, **QWEN_EXPERTS},
