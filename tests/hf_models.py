@@ -41,6 +41,13 @@ DELTA_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_s
 NO_ATTENTION = dict.fromkeys(("head_dim", "num_attention_heads", "num_key_value_heads", "intermediate_size",
                               "max_position_embeddings"))  # fmt: skip
 
+GRANITE_4 = {
+    "head_dim": None, "attention_multiplier": 0.3, "embedding_multiplier": 2.0, "residual_multiplier": 0.5,
+    "logits_scaling": 3.0, "shared_intermediate_size": 48, "mamba_n_heads": 8, "mamba_n_groups": 2,
+    "mamba_d_state": 16, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+}  # fmt: skip
+FALCON_H1 = {"mamba_d_ssm": 96, "mamba_n_heads": 6, "mamba_n_groups": 2, "mamba_d_state": 16}
+
 # Kind: (class of the settings, class of the model, settings beside SIZES; None leaves one out)
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", "LlamaForCausalLM", {}),
@@ -118,6 +125,19 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "mamba2+one": ("Mamba2Config", "Mamba2ForCausalLM", {
         **NO_ATTENTION, "state_size": 16, "num_heads": 4, "head_dim": 32, "n_groups": 1, "conv_kernel": 3,
         "tie_word_embeddings": True}),
+    "granitehybrid": ("GraniteMoeHybridConfig", "GraniteMoeHybridForCausalLM", {
+        **GRANITE_4, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "granitehybrid+dense": ("GraniteMoeHybridConfig", "GraniteMoeHybridForCausalLM", {
+        **GRANITE_4, "num_local_experts": 0, "position_embedding_type": "rope", "mamba_n_groups": 1}),
+    "falcon-h1": ("FalconH1Config", "FalconH1ForCausalLM", {
+        **FALCON_H1, "mamba_rms_norm": True, "mamba_norm_before_gate": False, "mlp_multipliers": [0.5, 1.5],
+        "ssm_multipliers": [0.5, 1.25, 0.75, 1.5, 2.0], "ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.75,
+        "key_multiplier": 0.5, "attention_in_multiplier": 1.5, "attention_out_multiplier": 0.75,
+        "lm_head_multiplier": 0.5, "embedding_multiplier": 2.0}),
+    "falcon-h1+plain": ("FalconH1Config", "FalconH1ForCausalLM", {**FALCON_H1, "tie_word_embeddings": True}),
+    "nemotron_h": ("NemotronHConfig", "NemotronHForCausalLM", {
+        "num_hidden_layers": 5, "mamba_num_heads": 8, "mamba_head_dim": 12, "n_groups": 2, "ssm_state_size": 16,
+        "layers_block_type": ["linear_attention", "mlp", "full_attention", "mlp", "linear_attention"]}),
     "lfm2": ("Lfm2Config", "Lfm2ForCausalLM", {
         "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False}),
     "lfm2+wide": ("Lfm2Config", "Lfm2ForCausalLM", {
@@ -147,7 +167,8 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
 }  # fmt: skip
 # Kinds with a state of each sequence
-RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "mamba", "mamba2")
+RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "mamba", "mamba2", "granitehybrid",
+             "falcon-h1", "nemotron_h")  # fmt: skip
 ENCODERS = ("bert", "roberta", "nomic-bert")
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {

@@ -176,6 +176,16 @@ MIXTRAL = {
     "layers.{}.block_sparse_moe.experts.{}.w2": "blk.{}.ffn_down_exps",
 }
 DECODER = {**TOP, **ATTENTION, **NORMS, **GATED}
+GRANITE_MOE: dict[str, Any] = {
+    **DECODER, **PERMUTED,
+    "layers.{}.block_sparse_moe.router.layer": "blk.{}.ffn_gate_inp",
+    "layers.{}.block_sparse_moe.input_linear": [Part("blk.{}.ffn_gate_exps", slices(2, 0)),
+                                                Part("blk.{}.ffn_up_exps", slices(2, 1))],
+    "layers.{}.block_sparse_moe.output_linear": "blk.{}.ffn_down_exps",
+    "layers.{}.shared_mlp.input_linear": [Part("blk.{}.ffn_gate_shexp", slices(2, 0)),
+                                          Part("blk.{}.ffn_up_shexp", slices(2, 1))],
+    "layers.{}.shared_mlp.output_linear": "blk.{}.ffn_down_shexp",
+}  # fmt: skip
 DROPPED = ("layers.{}.self_attn.rotary_emb.inv_freq",)
 
 
@@ -205,6 +215,16 @@ def sizes(c: Fields) -> Keys:
 
 def rms(c: Fields) -> Keys:
     return {"attention.layer_norm_rms_epsilon": c.number("rms_norm_eps", high=1.0)}
+
+
+def granite_factors(c: Fields) -> Keys:
+    """The factors of the embedding, of what layers add, of the scores and of the logits."""
+    return {
+        "attention.scale": c.number("attention_multiplier", default=1.0),
+        "embedding_scale": c.number("embedding_multiplier", default=1.0),
+        "residual_scale": c.number("residual_multiplier", default=1.0),
+        "logit_scale": c.number("logits_scaling", default=1.0, low=1e-6),
+    }
 
 
 def layer_norms(c: Fields) -> Keys:

@@ -14,6 +14,7 @@ from .parts import (
     DROPPED,
     EXPERTS,
     GATED,
+    GRANITE_MOE,
     HEAD_NORMS,
     TOP,
     Keys,
@@ -21,6 +22,8 @@ from .parts import (
     Row,
     column,
     flat,
+    frequency_factors,
+    granite_factors,
     plus_one,
     rms,
     rope_of,
@@ -314,7 +317,137 @@ MAMBA: dict[str, Any] = {
 }  # fmt: skip
 MAMBA2: dict[str, Any] = {**BACKBONE, **mixer("layers.{}.mixer")}
 
+
+# ---- attention beside Mamba 2 ----------------------------------------------------------------------------------------
+KINDS = {"attention": "full_attention", "mamba": "linear_attention", "*": "full_attention", "M": "linear_attention",
+         "-": "mlp"}  # fmt: skip
+
+
+def kinds_of(c: Fields, *allowed: str) -> list[str]:
+    """What each layer is: of a list, or a string with a letter for each layer."""
+    kinds = c.find(("layer_types", "layers_block_type", "hybrid_override_pattern"), None)[1]
+    if kinds is None:
+        raise ValueError(f"convert: {c.where}: 'layer_types' is missing")
+    kinds = [KINDS.get(kind, kind) if isinstance(kind, str) else kind for kind in kinds]
+    n = c.integer("num_hidden_layers", default=len(kinds), high=4096)
+    if len(kinds) != n or not set(kinds) <= set(allowed):
+        raise c.wrong("layer_types", kinds, f"{n} of {', '.join(allowed)}")
+    return kinds
+
+
+def granite_hybrid(c: Fields) -> Keys:
+    """The factors of Granite; without experts, the shared one is the feed-forward part."""
+    c.require("hidden_act", "silu", default="silu")
+    keys = sizes(c) | rms(c) | rotation(c) | granite_factors(c)
+    kinds, shared = kinds_of(c, "linear_attention", "full_attention"), c.integer("shared_intermediate_size")
+    if has_experts(c):
+        keys["expert_count"] = c.integer("num_local_experts", high=65536)
+        keys["expert_used_count"] = c.integer("num_experts_per_tok", high=65536)
+        keys["expert_shared_feed_forward_length"] = shared
+    else:
+        keys["feed_forward_length"] = shared
+    inner = int(c.number("mamba_expand", default=2.0) * c.integer("hidden_size"))
+    return keys | state_space(c, heads=c.integer("mamba_n_heads"), inner=inner) | {
+        "attention.head_count_kv": [keys["attention.head_count_kv"] * (kind == "full_attention") for kind in kinds],
+        "rope.scaling.finetuned": c.values.get("position_embedding_type") == "rope",
+    }  # fmt: skip
+
+
+def has_experts(c: Fields) -> bool:
+    return c.integer("num_local_experts", default=0, low=0, high=65536) > 0
+
+
+def granite_hybrid_names(c: Fields) -> dict[str, Any]:
+    end = "_shexp" if has_experts(c) else ""
+    return {
+        **GRANITE_MOE, **mixer("layers.{}.mamba"),
+        "layers.{}.shared_mlp.input_linear": [Part("blk.{}.ffn_gate" + end, slices(2, 0)),
+                                              Part("blk.{}.ffn_up" + end, slices(2, 1))],
+        "layers.{}.shared_mlp.output_linear": "blk.{}.ffn_down" + end,
+    }  # fmt: skip
+
+
+def falcon_h1(c: Fields) -> Keys:
+    """The keys; factors are multiplied into the weights."""
+    c.require("hidden_act", "silu", default="silu")
+    for name in ("attention_bias", "mlp_bias", "projectors_bias"):
+        c.require(name, False, default=False)
+    if c.flag("mamba_rms_norm", False):
+        c.require("mamba_norm_before_gate", False, default=True)
+    if c.flag("tie_word_embeddings", False):
+        c.require("lm_head_multiplier", c.number("embedding_multiplier", default=1.0), default=1.0)
+    inner = c.integer("mamba_d_ssm", default=None)
+    if inner is None:
+        inner = int(c.number("mamba_expand", default=2.0) * c.integer("hidden_size"))
+    return sizes(c) | rms(c) | rotation(c) | state_space(c, heads=c.integer("mamba_n_heads"), inner=inner)
+
+
+def times(*names: str) -> Callable[[Fields, np.ndarray], np.ndarray]:
+    """Values times settings."""
+    return lambda c, values: values * np.float32(math.prod(c.number(name, default=1.0) for name in names))
+
+
+def times_item(name: str, i: int) -> Callable[[Fields, np.ndarray], np.ndarray]:
+    """Values times an item of a setting."""
+    return lambda c, values: values * np.float32(c.array(name, (int, float), 2, default=[1.0, 1.0])[i])
+
+
+def times_parts(c: Fields, values: np.ndarray) -> np.ndarray:
+    """The rows of z, x, B, C and dt, each times its factor and that of the input."""
+    keys, items = falcon_h1(c), c.array("ssm_multipliers", (int, float), 5, default=[1.0] * 5)
+    inner, state = keys["ssm.inner_size"], keys["ssm.state_size"] * keys["ssm.group_count"]
+    rows = np.repeat(np.array(items, np.float32), [inner, inner, state, state, keys["ssm.time_step_rank"]])
+    return values * (rows * np.float32(c.number("ssm_in_multiplier", default=1.0)))[:, None]
+
+
+FALCON_H1: dict[str, Any] = {
+    **TOP, **mixer("layers.{}.mamba"),
+    "embed_tokens": Part("token_embd", function=times("embedding_multiplier")),
+    "final_layernorm": "output_norm",
+    "lm_head": Part("output", function=times("lm_head_multiplier")),
+    "layers.{}.input_layernorm": "blk.{}.attn_norm",
+    "layers.{}.pre_ff_layernorm": "blk.{}.ffn_norm.",
+    "layers.{}.self_attn.q_proj": Part("blk.{}.attn_q", function=times("attention_in_multiplier")),
+    "layers.{}.self_attn.k_proj": Part("blk.{}.attn_k", function=times("attention_in_multiplier", "key_multiplier")),
+    "layers.{}.self_attn.v_proj": Part("blk.{}.attn_v", function=times("attention_in_multiplier")),
+    "layers.{}.self_attn.o_proj": Part("blk.{}.attn_output", function=times("attention_out_multiplier")),
+    "layers.{}.mamba.in_proj": Part("blk.{}.ssm_in", function=times_parts),
+    "layers.{}.mamba.out_proj": Part("blk.{}.ssm_out", function=times("ssm_out_multiplier")),
+    "layers.{}.feed_forward.gate_proj": Part("blk.{}.ffn_gate", function=times_item("mlp_multipliers", 0)),
+    "layers.{}.feed_forward.up_proj": "blk.{}.ffn_up",
+    "layers.{}.feed_forward.down_proj": Part("blk.{}.ffn_down", function=times_item("mlp_multipliers", 1)),
+}  # fmt: skip
+
+
+def nemotron_h(c: Fields) -> Keys:
+    c.require("mlp_hidden_act", "relu2", default="relu2")
+    c.require("mamba_hidden_act", "silu", default="silu")
+    kinds = kinds_of(c, "linear_attention", "full_attention", "mlp")
+    c = Fields({**c.values, "num_hidden_layers": len(kinds)}, c.where)
+    heads, keys = c.integer("mamba_num_heads"), sizes(c)
+    inner = heads * c.integer("mamba_head_dim")
+    return keys | state_space(c, heads=heads, inner=inner) | {
+        "attention.head_count_kv": [keys["attention.head_count_kv"] * (kind == "full_attention") for kind in kinds],
+        "feed_forward_length": [keys["feed_forward_length"] * (kind == "mlp") for kind in kinds],
+        "attention.layer_norm_rms_epsilon": c.number("layer_norm_epsilon", "rms_norm_eps", high=1.0),
+    }  # fmt: skip
+
+
+NEMOTRON_H: dict[str, Any] = {
+    **BACKBONE, **mixer("layers.{}.mixer"),
+    "layers.{}.mixer.q_proj": "blk.{}.attn_q",
+    "layers.{}.mixer.k_proj": "blk.{}.attn_k",
+    "layers.{}.mixer.v_proj": "blk.{}.attn_v",
+    "layers.{}.mixer.o_proj": "blk.{}.attn_output",
+    "layers.{}.mixer.up_proj": "blk.{}.ffn_up",
+    "layers.{}.mixer.down_proj": "blk.{}.ffn_down",
+}  # fmt: skip
+
 ROWS = [
+    Row("GraniteMoeHybridForCausalLM", "granitehybrid", granite_hybrid_names, granite_hybrid, frequency_factors,
+        DROPPED),
+    Row("FalconH1ForCausalLM", "falcon-h1", FALCON_H1, falcon_h1, dropped=DROPPED),
+    Row("NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, nemotron_h, dropped=FURTHER),
     Row("MambaForCausalLM FalconMambaForCausalLM", "mamba", MAMBA, mamba),
     Row("Mamba2ForCausalLM", "mamba2", MAMBA2, mamba2),
     Row("Qwen3NextForCausalLM", "qwen3next", QWEN3_NEXT, qwen_next_moe, dropped=FURTHER),
