@@ -30,6 +30,24 @@ WINDOWS = {"num_hidden_layers": 4, "layer_types": LAYERS, "sliding_window": 20}
 
 FALCON = {"head_dim": None, "num_key_value_heads": None, "intermediate_size": None, "ffn_hidden_size": 96}
 
+DELTA_NET = {
+    "num_hidden_layers": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 6, "layer_types": ["linear_attention", "full_attention"] * 2, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5, "mrope_section": [2, 2, 2]},
+}  # fmt: skip
+DELTA_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                 "shared_expert_intermediate_size": 48}  # fmt: skip
+
+NO_ATTENTION = dict.fromkeys(("head_dim", "num_attention_heads", "num_key_value_heads", "intermediate_size",
+                              "max_position_embeddings"))  # fmt: skip
+
+GRANITE_4 = {
+    "head_dim": None, "attention_multiplier": 0.3, "embedding_multiplier": 2.0, "residual_multiplier": 0.5,
+    "logits_scaling": 3.0, "shared_intermediate_size": 48, "mamba_n_heads": 8, "mamba_n_groups": 2,
+    "mamba_d_state": 16, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+}  # fmt: skip
+FALCON_H1 = {"mamba_d_ssm": 96, "mamba_n_heads": 6, "mamba_n_groups": 2, "mamba_d_state": 16}
+
 # Kind: (class of the settings, class of the model, settings beside SIZES; None leaves one out)
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", "LlamaForCausalLM", {}),
@@ -93,6 +111,41 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "exaone4": ("Exaone4Config", "Exaone4ForCausalLM", {"head_dim": None, "sliding_window": None}),
     "exaone4+window": ("Exaone4Config", "Exaone4ForCausalLM", {
         **WINDOWS, "head_dim": None, "sliding_window_pattern": 4}),
+    "qwen3next": ("Qwen3NextConfig", "Qwen3NextForCausalLM", {**DELTA_NET, **DELTA_EXPERTS}),
+    "qwen35": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM", {**DELTA_NET, "tie_word_embeddings": True}),
+    "qwen35+equal": ("Qwen3_5TextConfig", "Qwen3_5ForCausalLM", {
+        **DELTA_NET, "linear_num_key_heads": 3, "linear_num_value_heads": 3, "linear_conv_kernel_dim": 2}),
+    "qwen35moe": ("Qwen3_5MoeTextConfig", "Qwen3_5MoeForCausalLM", {
+        **DELTA_NET, **DELTA_EXPERTS, "linear_num_key_heads": 1, "linear_num_value_heads": 2}),
+    "mamba": ("MambaConfig", "MambaForCausalLM", {**NO_ATTENTION, "state_size": 8, "time_step_rank": 5}),
+    "falcon-mamba": ("FalconMambaConfig", "FalconMambaForCausalLM", {
+        **NO_ATTENTION, "state_size": 16, "mixer_rms_eps": 1e-5, "tie_word_embeddings": False}),
+    "mamba2": ("Mamba2Config", "Mamba2ForCausalLM", {
+        **NO_ATTENTION, "state_size": 24, "num_heads": 8, "head_dim": 16, "n_groups": 2}),
+    "mamba2+one": ("Mamba2Config", "Mamba2ForCausalLM", {
+        **NO_ATTENTION, "state_size": 16, "num_heads": 4, "head_dim": 32, "n_groups": 1, "conv_kernel": 3,
+        "tie_word_embeddings": True}),
+    "granitehybrid": ("GraniteMoeHybridConfig", "GraniteMoeHybridForCausalLM", {
+        **GRANITE_4, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "granitehybrid+dense": ("GraniteMoeHybridConfig", "GraniteMoeHybridForCausalLM", {
+        **GRANITE_4, "num_local_experts": 0, "position_embedding_type": "rope", "mamba_n_groups": 1}),
+    "falcon-h1": ("FalconH1Config", "FalconH1ForCausalLM", {
+        **FALCON_H1, "mamba_rms_norm": True, "mamba_norm_before_gate": False, "mlp_multipliers": [0.5, 1.5],
+        "ssm_multipliers": [0.5, 1.25, 0.75, 1.5, 2.0], "ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.75,
+        "key_multiplier": 0.5, "attention_in_multiplier": 1.5, "attention_out_multiplier": 0.75,
+        "lm_head_multiplier": 0.5, "embedding_multiplier": 2.0}),
+    "falcon-h1+plain": ("FalconH1Config", "FalconH1ForCausalLM", {**FALCON_H1, "tie_word_embeddings": True}),
+    "nemotron_h": ("NemotronHConfig", "NemotronHForCausalLM", {
+        "num_hidden_layers": 5, "mamba_num_heads": 8, "mamba_head_dim": 12, "n_groups": 2, "ssm_state_size": 16,
+        "layers_block_type": ["linear_attention", "mlp", "full_attention", "mlp", "linear_attention"]}),
+    "lfm2": ("Lfm2Config", "Lfm2ForCausalLM", {
+        "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False}),
+    "lfm2+wide": ("Lfm2Config", "Lfm2ForCausalLM", {
+        "head_dim": None, "layer_types": ["full_attention", "conv", "conv"], "conv_L_cache": 4,
+        "block_multiple_of": 32, "tie_word_embeddings": False}),
+    "lfm2moe": ("Lfm2MoeConfig", "Lfm2MoeForCausalLM", {
+        "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "num_dense_layers": 1, "num_experts": 4,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 32, "routed_scaling_factor": 1.5}),
     "phi2": ("PhiConfig", "PhiForCausalLM", {"head_dim": None}),
     "gptneox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", {"head_dim": None, "num_key_value_heads": None,
                                                         "rotary_pct": 0.5}),
@@ -113,6 +166,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
                                                        "pad_token_id": 1, "bos_token_id": 0}),
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
 }  # fmt: skip
+# Kinds with a state of each sequence
+RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "mamba", "mamba2", "granitehybrid",
+             "falcon-h1", "nemotron_h")  # fmt: skip
 ENCODERS = ("bert", "roberta", "nomic-bert")
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {

@@ -1,6 +1,7 @@
 """Models of transformers' classes, converted: they compute what transformers has computed (scripts/record_hf.py)."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -118,6 +119,39 @@ def test_adapters_learn_a_text_of_each(kind, models, tmp_path):
         assert -model.log_probabilities(text).mean() == pytest.approx(after, rel=1e-3)
     finally:
         model.set_lora()
+
+
+@pytest.mark.parametrize("kind", hf_models.RECURRENT)
+def test_states_are_rewound_and_shared(kind, models):
+    """What follows the nearest copy of a state is computed again; a beginning is taken from another sequence."""
+    model, record = models(kind)
+    ids, rows = hf_models.tokens(200), hf_models.rows(200)
+    model.reset()
+    for start in range(0, 160, 40):
+        model.feed(ids[start : start + 40])
+    assert model.reset(length=101) == 101
+    logits = np.concatenate(list(model.fed(ids[101:])))
+    later = rows > 101
+    assert error(logits[rows[later] - 101], record["200"][later]) < BOUND
+    with model.trace("blk.1.out") as trace:
+        model.logits(ids)
+    assert trace["blk.1.out"].shape[0] == 200
+    first, again = (model.generate(ids[:150], max_tokens=4, temperature=0) for _ in range(2))
+    first, again = ((list(text), text.ids)[1] for text in (first, again))
+    assert len(first) == 4 and first == again
+    several = model.generate_many([ids[:150], ids[:90] + ids[:20], ids[:150]], max_tokens=4, temperature=0)
+    list(several)
+    assert [several.texts[i].ids for i in (0, 2)] == [first, again]
+    edited = model.logits(ids[:20])[-1]
+    with model.edit("blk.1.out", lambda x: 0 * x):
+        assert np.abs(model.logits(ids[:20])[-1] - edited).max() > 1e-3
+    assert np.allclose(model.logits(ids[:20])[-1], edited, atol=1e-5)
+
+
+def test_models_with_states_are_not_divided_among_ranks(tmp_path):
+    path, _ = converted("lfm2", tmp_path)
+    with pytest.raises(ValueError, match="^load: comm: architecture 'lfm2' can't be divided among ranks$"):
+        load(path, comm=SimpleNamespace(size=2, rank=0, threads=1))
 
 
 @pytest.mark.parametrize("kind", hf_models.ENCODERS)

@@ -722,6 +722,13 @@ def test_parts_of_a_text_begin_as_the_text_does():
     assert held_out == [Example([7, 16, 17, 18, 19], [False, False, True, True, True])]
 
 
+def test_texts_have_rows_of_their_own_where_states_go_on():
+    made = rows([whole([5, 6, 7]), whole([8, 9])], 8, together=False)
+    assert [row.ids.tolist() for row in made] == [[5, 6, *[0] * 6], [8, *[0] * 7]]
+    assert [row.targets.tolist() for row in made] == [[6, 7, *[-1] * 6], [9, *[-1] * 7]]
+    assert len(rows([whole([5, 6, 7]), whole([8, 9])], 8)) == 1
+
+
 def test_rows_without_targets_are_left_out():
     assert rows([Example([1, 2, 3], [True, False, False])], 8) == []
 

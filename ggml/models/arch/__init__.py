@@ -26,18 +26,24 @@ from ..files.config import Config
 from . import (
     bert,
     dense_first,
+    falcon_h1,
     gemma,
     glm4,
     gpt2,
     granite,
+    granite_hybrid,
     hunyuan,
     keeps,
+    lfm2,
     llama,
+    mamba,
     mistral3,
+    nemotron_h,
     olmo2,
     parallel,
     phi3,
     qwen_moe,
+    qwen_next,
     smollm3,
 )
 
@@ -54,6 +60,7 @@ class Family(NamedTuple):
         window: default of attention.sliding_window.
         window_pattern: every n-th layer attends to everything; 0 if no layer has a sliding window.
         rope_base_local: default of rope.freq_base_swa; 0 if layers with a sliding window rotate like the others.
+        attention: False if no layer has attention or a feed-forward part.
         attn_softcap, final_softcap: defaults of attn_logit_softcapping and final_logit_softcapping; 0 for none.
     """
 
@@ -67,6 +74,7 @@ class Family(NamedTuple):
     rope_base_local: float = 0.0
     attn_softcap: float = 0.0
     final_softcap: float = 0.0
+    attention: bool = True
 
 
 NORMAL, NEOX = ggml.GGML_ROPE_TYPE_NORMAL, ggml.GGML_ROPE_TYPE_NEOX
@@ -90,6 +98,16 @@ FAMILIES = {
     "glm4": Family(glm4, NORMAL),
     "olmo2": Family(olmo2, NEOX, window_pattern=4),  # also OLMo 3
     "exaone4": Family(olmo2, NEOX, window_pattern=4),
+    "qwen3next": Family(qwen_next, NEOX),
+    "qwen35": Family(qwen_next, NEOX),
+    "qwen35moe": Family(qwen_next, NEOX),
+    "mamba": Family(mamba, attention=False),
+    "mamba2": Family(mamba, attention=False),
+    "granitehybrid": Family(granite_hybrid, NORMAL),
+    "falcon-h1": Family(falcon_h1, NEOX),
+    "nemotron_h": Family(nemotron_h),
+    "lfm2": Family(lfm2, NEOX),
+    "lfm2moe": Family(lfm2, NEOX),
     "phi2": Family(parallel, NEOX, rms=False),
     "gptneox": Family(parallel, NEOX, rms=False),
     "stablelm": Family(parallel, NEOX, rms=False),

@@ -268,8 +268,9 @@ class Attention(Norms):
         w = self.weight(name + ".weight", taps, x.contents.ne[0])
         if self.caches is not None:
             return self.bias(self.caches[layer]["conv"].conv(self, x, w), name)
-        channels, sequences = x.contents.ne[0], self.inputs.n_sequences
-        x = ggml.ggml_reshape_3d(self.ctx, x, channels, self.n_tokens // sequences, sequences)
+        (channels, n), nb, sequences = x.contents.ne[:2], x.contents.nb, self.inputs.n_sequences
+        n //= sequences
+        x = ggml.ggml_view_3d(self.ctx, x, channels, n, sequences, nb[1], n * nb[1], 0)
         x = ggml.ggml_cont(self.ctx, ggml.ggml_transpose(self.ctx, x))
         x = ggml.ggml_pad_ext(self.ctx, x, taps - 1, 0, 0, 0, 0, 0, 0, 0)
         y = ggml.ggml_ssm_conv(self.ctx, x, w)

@@ -32,11 +32,22 @@ def embed(g):
 
 def layer(g, i, x):
     """x += scale * attention(norm(x)), then x += scale * ffn(norm(x))."""
-    c, b = g.config, f"blk.{i}."
+    b = f"blk.{i}."
     h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
+    return feed_forward(g, i, x, attention(g, i, h))
+
+
+def attention(g, i, h, rotates=True):
+    """Attention with the scale of the file."""
     q, k, v = g.queries_keys_values(i, h)
-    q, k = g.rotated(i, q, k)
-    h = g.attended(i, q, k, v, c.own["attention_scale"])
+    if rotates:
+        q, k = g.rotated(i, q, k)
+    return g.attended(i, q, k, v, g.config.own["attention_scale"])
+
+
+def feed_forward(g, i, x, h):
+    """x += scale * h, then x += scale * ffn(norm(x))."""
+    c, b = g.config, f"blk.{i}."
     x, h = g.keep_last(i, x, h)
     x = g.point(b + "ffn_in", g.add(x, g.scale(h, c.own["residual_scale"])))
 

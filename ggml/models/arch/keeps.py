@@ -5,7 +5,7 @@ An architecture's `caches(c)` returns one for each layer: None, one of these, or
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..files.config import Config
 
@@ -51,7 +51,22 @@ class ShortConv(NamedTuple):
     taps: int
 
 
-def usual(c: Config) -> list[Paged | Window]:
-    """Of an architecture that does not say: keys and values, in layers with a sliding window of the last tokens."""
+States = (Recurrent, ShortConv)
+
+
+def parts_of(spec: Any) -> tuple[Any, ...]:
+    """What a layer keeps, one after the other."""
+    return spec if type(spec) is tuple else () if spec is None else (spec,)
+
+
+def usual(c: Config, others: Any = None) -> list[Any]:
+    """Of an architecture that does not say: keys and values, in layers with a sliding window of the last tokens.
+
+    Args:
+        others: what layers without attention keep.
+    """
     sizes = c.n_head_kv, c.key_dim, c.value_dim
-    return [Window(*sizes, c.window) if local else Paged(*sizes) for local in c.local]
+    return [
+        others if not attends else Window(*sizes, c.window) if local else Paged(*sizes)
+        for local, attends in zip(c.local, c.attends, strict=True)
+    ]

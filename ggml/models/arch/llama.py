@@ -21,18 +21,18 @@ def attention(g, i, x):
     c, b = g.config, f"blk.{i}."
     h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
     q, k, v = g.queries_keys_values(i, h)
-    if c.arch in ("qwen3", "qwen3moe"):
+    if c.arch in ("qwen3", "qwen3moe", "lfm2", "lfm2moe"):
         q, k = g.rms_norm(q, b + "attn_q_norm"), g.rms_norm(k, b + "attn_k_norm")
     q, k = g.rotated(i, q, k)
     return g.attended(i, q, k, v)
 
 
-def feed_forward(g, i, x, h, experts=None):
+def feed_forward(g, i, x, h, experts=None, norm="ffn_norm"):
     """x += h, the result of attention, then x += ffn(norm(x)), with other experts than the usual ones if given."""
     c, b = g.config, f"blk.{i}."
     x, h = g.keep_last(i, x, h)
     x = g.point(b + "ffn_in", g.add(x, h))
-    h = g.point(b + "ffn_norm", g.rms_norm(x, b + "ffn_norm"))
+    h = g.point(b + "ffn_norm", g.rms_norm(x, b + norm))
     kind = experts or (g.experts if c.n_expert else g.gated)
     h = g.point(b + "ffn_out", kind(h, b + "ffn", ggml.ggml_swiglu_split))
     return g.point(b + "out", g.add(x, h))

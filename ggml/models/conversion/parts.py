@@ -17,20 +17,33 @@ class Part(NamedTuple):
     """What a tensor becomes.
 
     Attributes:
-        name: in the GGUF file, without ".weight" or ".bias" if these are as in the folder; "{}" stands for the number
-            of the layer.
+        name: in the GGUF file, without ".weight" or ".bias" if these are as in the folder, and with a dot at its end if
+            it has neither; "{}" stands for the number of the layer.
         rows: function of the settings and the number of rows that gives the rows to take, in their new order; None for
             all of them. A bias and each matrix of a stack are treated alike.
+        columns: the same for the columns of a matrix.
         transposed: whether the matrix is stored as [n_in, n_out].
         plus: what is added to a weight, for norms that multiply by 1 + w.
-        flat: whether a matrix of one row becomes a vector.
+        shape: function of the settings and the shape that gives another one; or None.
+        function: function of the settings and the values as f32 that gives other ones.
     """
 
     name: str
     rows: Callable[[Fields, int], np.ndarray] | None = None
     transposed: bool = False
     plus: float = 0.0
-    flat: bool = False
+    shape: Callable[[Fields, tuple[int, ...]], tuple[int, ...]] | None = None
+    function: Callable[[Fields, np.ndarray], np.ndarray] | None = None
+    columns: Callable[[Fields, int], np.ndarray] | None = None
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the values stay as they are."""
+        return self == Part(self.name, shape=self.shape)
+
+    def reshaped(self, c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape in which the tensor is changed."""
+        return self.shape(c, shape) if self.shape is not None else shape
 
 
 class Row(NamedTuple):
@@ -40,7 +53,7 @@ class Row(NamedTuple):
         classes: names of the classes, as in the setting `architectures`.
         arch: value of general.architecture.
         names: for the names of tensors (without a prefix such as "model.", with "{}" for each number) the name or the
-            Part that they become, or a list of Parts.
+            Part that they become, or a list of Parts; or a function of the settings that gives these.
         keys: function of the settings that gives the keys, without the architecture before them, except those of the
             tokenizer. Floats become F32, integers U32.
         tensors: function of the settings that gives tensors to add, such as factors of frequencies.
@@ -50,7 +63,7 @@ class Row(NamedTuple):
 
     classes: str
     arch: str
-    names: Mapping[str, Any]
+    names: Mapping[str, Any] | Callable[[Fields], Mapping[str, Any]]
     keys: Callable[[Fields], Keys]
     tensors: Callable[[Fields], dict[str, np.ndarray]] = lambda c: {}
     dropped: tuple[str, ...] = ()
@@ -99,6 +112,16 @@ def falcon_heads(c: Fields, rows: int) -> np.ndarray:
     return np.concatenate([part.reshape(-1) for part in (index[:, :-2], index[:, -2], index[:, -1])])
 
 
+def flat(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without dimensions of 1, of a matrix of one row or of the weights of a convolution."""
+    return (*(n for n in shape[:-1] if n != 1), shape[-1])
+
+
+def column(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A vector as a matrix of one column."""
+    return (*shape, 1)
+
+
 def by_head(c: Fields, rows: int) -> np.ndarray:
     """Rows of [q of all heads, k, v] from a matrix in which q, k and v of a head follow one another."""
     n = heads(c)
@@ -135,7 +158,7 @@ GATED = {
 }
 SHARED_EXPERTS: dict[str, Any] = {
     "layers.{}.mlp.gate.e_score_correction_bias": "blk.{}.exp_probs_b.bias",
-    "layers.{}.mlp.moe_statics.e_score_correction_bias": Part("blk.{}.exp_probs_b.bias", flat=True),
+    "layers.{}.mlp.moe_statics.e_score_correction_bias": Part("blk.{}.exp_probs_b.bias", shape=flat),
     "layers.{}.mlp.shared_experts.gate_proj": "blk.{}.ffn_gate_shexp",
     "layers.{}.mlp.shared_experts.up_proj": "blk.{}.ffn_up_shexp",
     "layers.{}.mlp.shared_experts.down_proj": "blk.{}.ffn_down_shexp",
@@ -153,6 +176,16 @@ MIXTRAL = {
     "layers.{}.block_sparse_moe.experts.{}.w2": "blk.{}.ffn_down_exps",
 }
 DECODER = {**TOP, **ATTENTION, **NORMS, **GATED}
+GRANITE_MOE: dict[str, Any] = {
+    **DECODER, **PERMUTED,
+    "layers.{}.block_sparse_moe.router.layer": "blk.{}.ffn_gate_inp",
+    "layers.{}.block_sparse_moe.input_linear": [Part("blk.{}.ffn_gate_exps", slices(2, 0)),
+                                                Part("blk.{}.ffn_up_exps", slices(2, 1))],
+    "layers.{}.block_sparse_moe.output_linear": "blk.{}.ffn_down_exps",
+    "layers.{}.shared_mlp.input_linear": [Part("blk.{}.ffn_gate_shexp", slices(2, 0)),
+                                          Part("blk.{}.ffn_up_shexp", slices(2, 1))],
+    "layers.{}.shared_mlp.output_linear": "blk.{}.ffn_down_shexp",
+}  # fmt: skip
 DROPPED = ("layers.{}.self_attn.rotary_emb.inv_freq",)
 
 
@@ -182,6 +215,16 @@ def sizes(c: Fields) -> Keys:
 
 def rms(c: Fields) -> Keys:
     return {"attention.layer_norm_rms_epsilon": c.number("rms_norm_eps", high=1.0)}
+
+
+def granite_factors(c: Fields) -> Keys:
+    """The factors of the embedding, of what layers add, of the scores and of the logits."""
+    return {
+        "attention.scale": c.number("attention_multiplier", default=1.0),
+        "embedding_scale": c.number("embedding_multiplier", default=1.0),
+        "residual_scale": c.number("residual_multiplier", default=1.0),
+        "logit_scale": c.number("logits_scaling", default=1.0, low=1e-6),
+    }
 
 
 def layer_norms(c: Fields) -> Keys:

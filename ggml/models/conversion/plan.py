@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import math
 import os
 import re
 import warnings
@@ -26,9 +27,10 @@ from .rows import BY_CLASS
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
-            "bert.", "roberta.")  # fmt: skip
+            "backbone.", "bert.", "roberta.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.")
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+ENDS = (".weight", ".bias", ".")  # of names that are complete
 F32 = ggml.GGML_TYPE_F32
 POOLING = {"pooling_mode_mean_tokens": 1, "pooling_mode_cls_token": 2, "pooling_mode_lasttoken": 3}
 SAMPLING = {"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
@@ -62,13 +64,18 @@ class Weight(NamedTuple):
             yield np.require(self.values, requirements=["C", "A"])
         for stored in self.parts:
             whole = checkpoint.read(stored)
+            whole = whole.reshape(self.part.reshaped(checkpoint.config, whole.shape))
             for matrix in whole if whole.ndim == 3 else [whole]:
                 if self.part.transposed and matrix.ndim == 2:
                     matrix = matrix.T
                 if self.part.rows is not None:
                     matrix = matrix[self.part.rows(checkpoint.config, len(matrix))]
+                if self.part.columns is not None:
+                    matrix = np.take(matrix, self.part.columns(checkpoint.config, matrix.shape[-1]), -1)
                 if self.part.plus and self.name.endswith(".weight"):
                     matrix = as_floats(matrix) + np.float32(self.part.plus)
+                if self.part.function is not None:
+                    matrix = self.part.function(checkpoint.config, as_floats(matrix))
                 yield np.require(matrix, requirements=["C", "A"])
 
 
@@ -100,6 +107,7 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
     """The tensors of the new file, in the order of the names, layer by layer."""
     found: dict[str, tuple[Part, dict[int, Stored]]] = {}
     tied = checkpoint.config.flag("tie_word_embeddings", False)
+    names = row.names(checkpoint.config) if callable(row.names) else row.names
     for stored in checkpoint.stored.values():
         name = bare(stored.name)
         if checkpoint.has_images and name.startswith(IMAGES):
@@ -113,7 +121,7 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
         stem, _, suffix = pattern.rpartition(".")
         if suffix not in ("weight", "bias"):
             stem, suffix = pattern, "weight"
-        targets = row.names.get(stem)
+        targets = names.get(stem)
         if targets is None:
             raise ValueError(
                 f"convert: {stored.path}: tensor {stored.name!r} is not one of {checkpoint.names[0]}, "
@@ -126,8 +134,9 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
         for target in targets if isinstance(targets, list) else [targets]:
             part = target if isinstance(target, Part) else Part(target)
             new = part.name.format(*numbers[:1])
-            if not new.endswith((".weight", ".bias")):
+            if not new.endswith(ENDS):
                 new += f".{suffix}"
+            new = new.removesuffix(".")
             place = numbers[1] if len(numbers) > 1 else 0
             members = found.setdefault(new, (part, {}))[1]
             if place in members:
@@ -162,20 +171,23 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
             )
     if not 1 <= len(first.shape) <= 3 or 0 in first.shape or (len(first.shape) == 3 and len(parts) > 1):
         raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need 1 to 3 dimensions")
-    if part.flat and first.shape[:-1] == (1,):
-        return Weight(name, first.shape[1:], TYPES[first.dtype][0], F32, parts, part)
-    *outer, rows, columns = (*first.shape, 1) if len(first.shape) == 1 else first.shape
-    if part.transposed and len(first.shape) == 2:
+    given = part.reshaped(checkpoint.config, first.shape)
+    if math.prod(given) != math.prod(first.shape):
+        raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need {list(given)}")
+    *outer, rows, columns = (*given, 1) if len(given) == 1 else given
+    if part.transposed and len(given) == 2:
         rows, columns = columns, rows
-    if part.rows is not None:
+    if part.rows is not None or part.columns is not None:
         try:
-            rows = len(part.rows(checkpoint.config, rows))
+            rows = len(part.rows(checkpoint.config, rows)) if part.rows is not None else rows
+            columns = len(part.columns(checkpoint.config, columns)) if part.columns is not None else columns
         except ValueError as error:
             raise ValueError(f"convert: {first.path}: tensor {first.name!r}: {error}") from None
-    shape: tuple[int, ...] = (rows,) if len(first.shape) == 1 else (*outer, rows, columns)
-    if stacked and len(first.shape) == 2:
+    shape: tuple[int, ...] = (rows,) if len(given) == 1 else (*outer, rows, columns)
+    if stacked and len(given) == 2:
         shape = (len(parts), *shape)
-    source = F32 if part.plus and name.endswith(".weight") else TYPES[first.dtype][0]
+    changed = part.function is not None or (part.plus and name.endswith(".weight"))
+    source = F32 if changed else TYPES[first.dtype][0]
     plain = len(shape) == 1 or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
     return Weight(name, shape, source, F32 if plain else source, parts, part)
 

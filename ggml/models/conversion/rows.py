@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arch.gemma import LARGE
+from . import recurrent
 from .fields import Fields
 from .parts import (
     ATTENTION,
@@ -14,6 +15,7 @@ from .parts import (
     DROPPED,
     EXPERTS,
     GATED,
+    GRANITE_MOE,
     HEAD_NORMS,
     MIXTRAL,
     NORMS,
@@ -26,6 +28,7 @@ from .parts import (
     by_head,
     falcon_heads,
     frequency_factors,
+    granite_factors,
     head_dim,
     heads,
     layer_norms,
@@ -34,7 +37,6 @@ from .parts import (
     rope_of,
     rotation,
     sizes,
-    slices,
     window,
 )
 
@@ -139,26 +141,9 @@ def hunyuan(c: Fields) -> Keys:
 
 
 def granite(c: Fields) -> Keys:
-    keys = llama(c) | {
-        "attention.scale": c.number("attention_multiplier", default=1.0),
-        "embedding_scale": c.number("embedding_multiplier", default=1.0),
-        "residual_scale": c.number("residual_multiplier", default=1.0),
-        "logit_scale": c.number("logits_scaling", default=1.0, low=1e-6),
-    }
+    keys = llama(c) | granite_factors(c)
     shared = c.integer("shared_intermediate_size", default=0, low=0)
     return keys | ({"expert_shared_feed_forward_length": shared} if shared else {})
-
-
-GRANITE_MOE = {
-    **DECODER, **PERMUTED,
-    "layers.{}.block_sparse_moe.router.layer": "blk.{}.ffn_gate_inp",
-    "layers.{}.block_sparse_moe.input_linear": [Part("blk.{}.ffn_gate_exps", slices(2, 0)),
-                                                Part("blk.{}.ffn_up_exps", slices(2, 1))],
-    "layers.{}.block_sparse_moe.output_linear": "blk.{}.ffn_down_exps",
-    "layers.{}.shared_mlp.input_linear": [Part("blk.{}.ffn_gate_shexp", slices(2, 0)),
-                                          Part("blk.{}.ffn_up_shexp", slices(2, 1))],
-    "layers.{}.shared_mlp.output_linear": "blk.{}.ffn_down_shexp",
-}  # fmt: skip
 
 
 def minicpm(c: Fields) -> Keys:
@@ -485,6 +470,7 @@ ROWS = [
     Row("Glm4ForCausalLM", "glm4", GLM4, llama, dropped=DROPPED),
     Row("Olmo2ForCausalLM Olmo3ForCausalLM", "olmo2", AFTER, olmo2, dropped=DROPPED),
     Row("Exaone4ForCausalLM", "exaone4", AFTER, exaone4, frequency_factors, DROPPED),
+    *recurrent.ROWS,
     Row("PhiForCausalLM", "phi2", PHI2, phi2, dropped=DROPPED),
     Row("GPTNeoXForCausalLM", "gptneox", NEOX, neox,
         dropped=("layers.{}.attention.bias", "layers.{}.attention.masked_bias",

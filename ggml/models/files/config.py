@@ -36,6 +36,14 @@ class Keys:
             )
         return value
 
+    def of_layers(self, name: str, n_layer: int, default: int) -> tuple[int, tuple[bool, ...]]:
+        """An integer, and for each layer whether it has it: of an array, the one value beside 0."""
+        value = self.value(name, default)
+        if isinstance(value, list) and len(value) == n_layer and len({*value} - {0}) == 1:
+            both = Keys({f"{self.arch}.{name}": next(v for v in value if v != 0)}, self.arch, self.path)
+            return both.integer(name), tuple(v != 0 for v in value)
+        return self.integer(name, default), (True,) * n_layer
+
     def number(self, name: str, default: float | None = None, low: float = 0.0, high: float = LARGEST_NUMBER) -> float:
         """A number in a range, which excludes NaN and infinities."""
         value = self.value(name, default)
@@ -109,6 +117,8 @@ class Config:
     causal: bool  # tokens see those before them; else the whole text
     logits: bool  # the model predicts tokens; else it gives embeddings only
     n_ctx: int = 0  # most tokens of a sequence, as `load` was told
+    attends: tuple[bool, ...] = ()  # for each layer whether it has attention
+    feeds: tuple[bool, ...] = ()  # for each layer whether it has a feed-forward part
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the architecture's `keys` read beside these
 
 
@@ -130,9 +140,12 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         ValueError: a key is missing or its value is not allowed; the message names it.
     """
     k = Keys(metadata, arch, path)
-    n_layer = k.integer("block_count", high=4096)
-    n_embd, n_head = k.integer("embedding_length"), k.integer("attention.head_count", high=65536)
-    n_head_kv = k.integer("attention.head_count_kv", n_head, high=65536)
+    n_layer, n_embd = k.integer("block_count", high=4096), k.integer("embedding_length")
+    n_head, n_head_kv, attends, n_ff, feeds = 1, 1, (False,) * n_layer, n_embd, (False,) * n_layer
+    if family.attention:
+        n_head = k.integer("attention.head_count", high=65536)
+        n_head_kv, attends = k.of_layers("attention.head_count_kv", n_layer, n_head)
+        n_ff, feeds = k.of_layers("feed_forward_length", n_layer, 4 * n_embd)
     if n_head % n_head_kv:
         raise ValueError(
             f"load: {path}: key '{arch}.attention.head_count_kv' is {n_head_kv}: need a divisor of the {n_head} heads"
@@ -154,7 +167,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         n_ctx_train=k.integer("context_length", high=1 << 30),
         n_embd=n_embd,
         n_vocab=n_vocab,
-        n_ff=k.integer("feed_forward_length", 4 * n_embd),
+        n_ff=n_ff,
         n_head=n_head,
         n_head_kv=n_head_kv,
         key_dim=key_dim,
@@ -174,6 +187,8 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         pooling=POOLING[pooling],
         causal=causal,
         logits=causal and family.logits,
+        attends=attends,
+        feeds=feeds,
     )
     return with_own_keys(config, dict(family.module.keys(k))) if hasattr(family.module, "keys") else config
 

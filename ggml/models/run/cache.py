@@ -204,7 +204,8 @@ class ConvCache(StateCache):
         """y[t] = sum over the taps j of w[j] * x[t - taps + 1 + j], by channels: [channels, N] from x [channels, N]."""
         ctx, sequences, before = g.ctx, g.inputs.n_sequences, self.taps - 1
         tokens = g.n_tokens // sequences
-        x = ggml.ggml_reshape_3d(ctx, x, self.channels, tokens, sequences)
+        nb = x.contents.nb
+        x = ggml.ggml_view_3d(ctx, x, self.channels, tokens, sequences, nb[1], tokens * nb[1], 0)
         x = ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, x))  # [T, channels, S]
         held = ggml.ggml_reshape_3d(ctx, self.state(g), before, self.channels, sequences)
         x = ggml.ggml_concat(ctx, held, x, 0)
@@ -228,9 +229,8 @@ def layer_caches(specs: Sequence[Any], kind: int) -> list[dict[str, Any]]:
     """
     layers: list[dict[str, Any]] = []
     for spec in specs:
-        parts = spec if type(spec) is tuple else () if spec is None else (spec,)
         layer: dict[str, Any] = {}
-        for part in parts:
+        for part in keeps.parts_of(spec):
             if isinstance(part, (keeps.Paged, keeps.Window)):
                 layer["attention"] = PagedCache(part, kind)
             elif isinstance(part, keeps.Shared):

@@ -18,6 +18,7 @@ import numpy as np
 
 import ggml
 
+from ..arch.keeps import parts_of
 from .cache import PagedCache, StateCache, layer_caches
 from .pages import PAGE, SCRAP, PagePool, PageTable
 
@@ -308,7 +309,7 @@ def kind_of(kv_type: str, specs: Sequence[Any]) -> int:
     kind = TYPES[kv_type]
     block = ggml.ggml_blck_size(kind)
     for spec in specs:
-        for part in spec if type(spec) is tuple else (spec,):
+        for part in parts_of(spec):
             dims = getattr(part, "key_dim", 0), getattr(part, "value_dim", 0)
             if any(dim % block for dim in dims):
                 raise ValueError(

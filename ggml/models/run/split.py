@@ -27,7 +27,9 @@ from ggml.utils import to_numpy
 
 from ...distributed._node_maker import custom_node
 from ...distributed._reduce import shares
+from ..arch import caches_of
 from ..arch.base import Builder, Tensor
+from ..arch.keeps import States, parts_of
 from ..conversion.folder import FolderFile
 from ..files.config import Config
 from ..files.model_file import ModelFile
@@ -62,6 +64,8 @@ class Split:
 
     def __init__(self, comm: Communicator, config: Config, file: ModelFile | FolderFile, copy: bool) -> None:
         self.comm, self.whole, self.file, self.copy = comm, config, file, copy
+        if any(isinstance(kept, States) for spec in caches_of(config) for kept in parts_of(spec)):
+            raise ValueError(f"load: comm: architecture {config.arch!r} can't be divided among ranks")
         n, g = comm.size, config.n_head_kv
         smallest = min(config.n_embd, config.n_vocab, config.n_ff)
         if n > smallest:

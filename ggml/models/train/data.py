@@ -140,13 +140,14 @@ def pieces(example: Example, length: int, bos: int | None) -> Iterator[Example]:
         begin = end - 1
 
 
-def rows(examples: Iterable[Example], length: int, bos: int | None = None) -> list[Row]:
+def rows(examples: Iterable[Example], length: int, bos: int | None = None, together: bool = True) -> list[Row]:
     """Puts examples into rows of `length` tokens, in their order; longer ones are divided.
 
     Args:
         examples: texts with at least two tokens.
         length: N, at least 2 if there is bos.
         bos: token for the beginning of a text, which then also begins each part of a text that has it; None for none.
+        together: False for one example in each row, for models whose states go on from one to the next.
     Returns:
         The rows that have at least one target.
     """
@@ -157,7 +158,7 @@ def rows(examples: Iterable[Example], length: int, bos: int | None = None) -> li
     made: list[Row] = []
     used = length
     for ids, targets in parts:
-        if used + len(ids) > length:
+        if used + len(ids) > length or not together:
             # unused places at the end are a text of their own, number -1
             made.append(Row(*(np.full(length, value, np.int32) for value in (0, -1, 0, -1))))
             used = 0

@@ -20,6 +20,7 @@ from .report import FinetuneResult, FinetuneStep, draw, progress_report
 from .run import Options, Path, Run
 from .unsaved import NotSaved
 
+TARGETS = tuple(f"blk.*.{kind}" for kind in ("attn_*", "ffn_*", "ssm_*", "shortconv.*", "time_mix_*", "channel_mix_*"))
 VALIDATION_ROWS = 8  # most rows of the data that measure the loss
 
 
@@ -64,7 +65,8 @@ class Finetuning:
             train, held_out = divide(train, validation, bos)
         else:
             held_out = examples(validation)
-        made, measured = rows(train, tokens, bos), rows(held_out, tokens, bos)
+        together = not (self.runner.memory and self.runner.memory.states)
+        made, measured = (rows(examples, tokens, bos, together) for examples in (train, held_out))
         if not made:
             raise ValueError("finetune: there is nothing to train on")
         if isinstance(validation, (int, float)):
@@ -89,7 +91,7 @@ class Finetuning:
         *,
         rank: int = 8,
         alpha: float | None = None,
-        targets: str | Sequence[str] = ("blk.*.attn_*", "blk.*.ffn_*"),
+        targets: str | Sequence[str] = TARGETS,
         steps: int = 100,
         rate: float = 1e-3,
         decay: float = 0.0,
