@@ -313,11 +313,45 @@ class Attention(Norms):
         assert c.rope_mode is not None
         return [self.rope(x, c.rope_mode, rope, factors) for x in heads]
 
-    def attended(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0) -> Tensor:
+    def attended(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0, sinks: Tensor | None = None
+    ) -> Tensor:
         """Attention and its output matrix: [C, N]. Scores are multiplied by `scale`, by default_scale() for 0."""
         b = f"blk.{layer}."
-        h = self.attention(layer, q, k, v, scale or self.default_scale())
+        h = self.attention(layer, q, k, v, scale or self.default_scale(), sinks)
         return self.point(b + "attn_out", self.linear(h, b + "attn_output", self.config.n_embd))
+
+    def head_norms(self, layer: int, q: Tensor, k: Tensor) -> list[Tensor]:
+        """q and k with their norms."""
+        return [self.rms_norm(x, f"blk.{layer}.attn_{name}_norm") for x, name in ((q, "q"), (k, "k"))]
+
+    def self_attention(
+        self, layer: int, x: Tensor, *, normed: str = "", rotates: bool = True, scale: float = 0.0,
+        factor: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """The first half of a layer, attention(norm(x)): [C, N] of the residual stream x [C, N].
+
+        Args:
+            layer: its number.
+            x: the residual stream.
+            normed: "before" or "after": when the heads of q and k are normed, before their rotation or after it.
+            rotates: whether the layer has positions.
+            scale: factor of the scores; 0 for default_scale().
+            factor: factor of the queries of each token, [1, 1, N]; or None.
+        """
+        b = f"blk.{layer}."
+        h = self.point(b + "attn_norm", self.rms_norm(x, b + "attn_norm"))
+        q, k, v = self.queries_keys_values(layer, h)
+        if normed == "before":
+            q, k = self.head_norms(layer, q, k)
+        if rotates:
+            q, k = self.rotated(layer, q, k)
+        if normed == "after":
+            q, k = self.head_norms(layer, q, k)
+        if factor is not None:
+            q = ggml.ggml_mul(self.ctx, q, factor)
+        sinks = b + "attn_sinks.weight"
+        return self.attended(layer, q, k, v, scale, self.weight(sinks, self.config.n_head) if self.has(sinks) else None)
 
 
 class FeedForward(Attention):

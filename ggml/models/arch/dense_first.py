@@ -28,13 +28,8 @@ def keys(k):
 def layer(g, i, x):
     """x += attention(norm(x)), then x += ffn(norm(x))."""
     c, b = g.config, f"blk.{i}."
-    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
-    q, k, v = g.queries_keys_values(i, h)
-    if g.has(b + "attn_q_norm.weight"):  # the larger GLM-4.5
-        q, k = g.rms_norm(q, b + "attn_q_norm"), g.rms_norm(k, b + "attn_k_norm")
-    q, k = g.rotated(i, q, k)
-    h = g.attended(i, q, k, v)
-    x, h = g.keep_last(i, x, h)
+    normed = "before" if g.has(b + "attn_q_norm.weight") else ""  # the larger GLM-4.5
+    x, h = g.keep_last(i, x, g.self_attention(i, x, normed=normed))
     x = g.point(b + "ffn_in", g.add(x, h))
 
     h = g.point(b + "ffn_norm", g.rms_norm(x, b + ("post_attention_norm" if c.arch == "glm4moe" else "ffn_norm")))

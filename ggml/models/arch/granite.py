@@ -33,11 +33,7 @@ def embed(g):
 def layer(g, i, x):
     """x += scale * attention(norm(x)), then x += scale * ffn(norm(x))."""
     c, b = g.config, f"blk.{i}."
-    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
-    q, k, v = g.queries_keys_values(i, h)
-    q, k = g.rotated(i, q, k)
-    h = g.attended(i, q, k, v, c.own["attention_scale"])
-    x, h = g.keep_last(i, x, h)
+    x, h = g.keep_last(i, x, g.self_attention(i, x, scale=c.own["attention_scale"]))
     x = g.point(b + "ffn_in", g.add(x, g.scale(h, c.own["residual_scale"])))
 
     h = g.point(b + "ffn_norm", g.rms_norm(x, b + "ffn_norm"))
