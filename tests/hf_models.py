@@ -28,6 +28,8 @@ YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_pos
 LAYERS = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
 WINDOWS = {"num_hidden_layers": 4, "layer_types": LAYERS, "sliding_window": 20}
 
+GPT_OSS = {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 20, "num_hidden_layers": 4,
+           "rope_parameters": YARN}  # fmt: skip
 FALCON = {"head_dim": None, "num_key_value_heads": None, "intermediate_size": None, "ffn_hidden_size": 96}
 
 # Kind: (class of the settings, class of the model, settings beside SIZES; None leaves one out)
@@ -63,6 +65,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "first_k_dense_replace": 1,
         "n_shared_experts": 1, "use_qk_norm": True, "routed_scaling_factor": 1.5, "attention_bias": True}),
     "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM", {}),
+    "gpt-oss": ("GptOssConfig", "GptOssForCausalLM", GPT_OSS),
+    "gpt-oss+limit": ("GptOssConfig", "GptOssForCausalLM", {
+        **GPT_OSS, "swiglu_limit": 0.8, "swiglu_alpha": 1.5, "rope_parameters": {**YARN, "truncate": False}}),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {"num_hidden_layers": 5, "head_dim": None}),
     "mistral3": ("Ministral3Config", "Ministral3ForCausalLM", {"rope_parameters": {
         **YARN, "llama_4_scaling_beta": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0}}),
@@ -151,7 +156,7 @@ def weight(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
 def write_shard(path: Path, tensors: dict[str, np.ndarray]) -> None:
     """Writes a file of safetensors: the length of the header, the header in JSON, the values."""
     names = {np.dtype(np.float32): "F32", np.dtype(np.float16): "F16", np.dtype(np.uint16): "BF16",
-             np.dtype(np.int64): "I64"}  # fmt: skip
+             np.dtype(np.int64): "I64", np.dtype(np.uint8): "U8"}  # fmt: skip
     header: dict[str, Any] = {}
     offset = 0
     for name, values in tensors.items():

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import ggml
@@ -303,13 +304,32 @@ class Attention(Norms):
         LongRoPE (arXiv:2402.13753) has two sets: one for contexts up to that of the training, one for longer ones.
         """
         c = self.config
+        if c.rope.ext_factor and not c.yarn_truncate:
+            return self.yarn_divisors()
         names = ["rope_freqs.weight", f"rope_factors_{'long' if c.n_ctx > c.rope.n_ctx_orig else 'short'}.weight"]
         return next((self.weight(name, c.n_rot // 2) for name in names if self.has(name)), None)
+
+    def yarn_divisors(self) -> Tensor:
+        """The divisors of the frequencies by YaRN (arXiv:2309.00071) without rounding, which ggml_rope_ext does."""
+        ctx, n, rope = self.ctx, self.config.n_rot, self.config.rope
+        low, high = (
+            n * math.log(rope.n_ctx_orig / (beta * 2 * math.pi)) / (2 * math.log(rope.freq_base))
+            for beta in (rope.beta_fast, rope.beta_slow)
+        )
+        low, high = max(low, 0.0), min(high, n - 1.0)
+        width = max(high - low, 1e-3)
+        ramp = ggml.ggml_scale_bias(ctx, ggml.ggml_arange(ctx, 0, n // 2, 1), 1 / width, -low / width)
+        ramp = ggml.ggml_clamp(ctx, ramp, 0.0, 1.0)
+        frequencies = ggml.ggml_scale_bias(ctx, ramp, rope.freq_scale - 1, 1.0)
+        return ggml.ggml_div(ctx, ggml.ggml_fill(ctx, ramp, 1.0), frequencies)
 
     def rotated(self, layer: int, *heads: Tensor) -> list[Tensor]:
         """Rotary positions of q and k, as the layer has them."""
         c, factors = self.config, self.frequency_factors()
         rope = c.rope_local if c.local[layer] else c.rope
+        if rope.ext_factor and not c.yarn_truncate:
+            magnitude = rope.attn_factor * (1 - 0.1 * math.log(rope.freq_scale))
+            rope = replace(rope, freq_scale=1.0, ext_factor=0.0, attn_factor=magnitude)
         assert c.rope_mode is not None
         return [self.rope(x, c.rope_mode, rope, factors) for x in heads]
 
@@ -454,10 +474,15 @@ class FeedForward(Attention):
         return x, ggml.ggml_concat(ctx, chosen, ggml.ggml_cast(ctx, numbers, ggml.GGML_TYPE_I32), 1)
 
     def linear_of_experts(self, x: Tensor, name: str, n_out: int, chosen: Tensor) -> Tensor:
-        """W[expert] x for each chosen expert: [n_out, used, N] from x [n_in, 1 or used, N]."""
+        """W[expert] x + b[expert] for each chosen expert: [n_out, used, N] from x [n_in, 1 or used, N].
+
+        b is added where the file has one.
+        """
         w = self.weight(name + ".weight", x.contents.ne[0], n_out, self.config.n_expert)
         x = self.point(name + ".in", x)
         y = ggml.ggml_mul_mat_id(self.ctx, w, x, chosen)
+        if self.has(name + ".bias"):
+            y = ggml.ggml_add_id(self.ctx, y, self.weight(name + ".bias", n_out, self.config.n_expert), chosen)
         for pair in self.adapters.get(name + ".weight", ()):
             low = ggml.ggml_mul_mat_id(self.ctx, pair.a, x, chosen)
             low = ggml.ggml_mul_mat_id(self.ctx, pair.b, low, chosen)

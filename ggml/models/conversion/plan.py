@@ -56,16 +56,21 @@ class Weight(NamedTuple):
     part: Part = Part("")
     values: np.ndarray | None = None
 
+    @property
+    def is_stack_of_biases(self) -> bool:
+        return self.name.endswith(".bias") and len(self.shape) == 2
+
     def matrices(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
         """The matrices of the tensor one by one, of bf16 the bits."""
         if self.values is not None:
             yield np.require(self.values, requirements=["C", "A"])
         for stored in self.parts:
-            whole = checkpoint.read(stored)
-            for matrix in whole if whole.ndim == 3 else [whole]:
+            for matrix in checkpoint.matrices(stored):
                 if self.part.transposed and matrix.ndim == 2:
                     matrix = matrix.T
-                if self.part.rows is not None:
+                if self.part.rows is not None and self.is_stack_of_biases:
+                    matrix = matrix[:, self.part.rows(checkpoint.config, matrix.shape[1])]
+                elif self.part.rows is not None:
                     matrix = matrix[self.part.rows(checkpoint.config, len(matrix))]
                 if self.part.plus and self.name.endswith(".weight"):
                     matrix = as_floats(matrix) + np.float32(self.part.plus)
@@ -164,19 +169,22 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
         raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need 1 to 3 dimensions")
     if part.flat and first.shape[:-1] == (1,):
         return Weight(name, first.shape[1:], TYPES[first.dtype][0], F32, parts, part)
-    *outer, rows, columns = (*first.shape, 1) if len(first.shape) == 1 else first.shape
-    if part.transposed and len(first.shape) == 2:
+    vectors = len(first.shape) == 1 or (name.endswith(".bias") and len(first.shape) == 2)  # the latter of experts
+    *outer, rows, columns = (*first.shape, 1) if vectors else first.shape
+    if first.dtype == "MXFP4":  # whose blocks lie along the inputs
+        part = part._replace(transposed=False)
+    if part.transposed and not vectors:
         rows, columns = columns, rows
     if part.rows is not None:
         try:
             rows = len(part.rows(checkpoint.config, rows))
         except ValueError as error:
             raise ValueError(f"convert: {first.path}: tensor {first.name!r}: {error}") from None
-    shape: tuple[int, ...] = (rows,) if len(first.shape) == 1 else (*outer, rows, columns)
-    if stacked and len(first.shape) == 2:
+    shape: tuple[int, ...] = (*outer, rows) if vectors else (*outer, rows, columns)
+    if stacked and len(first.shape) == 2 and not vectors:
         shape = (len(parts), *shape)
     source = F32 if part.plus and name.endswith(".weight") else TYPES[first.dtype][0]
-    plain = len(shape) == 1 or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
+    plain = vectors or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
     return Weight(name, shape, source, F32 if plain else source, parts, part)
 
 

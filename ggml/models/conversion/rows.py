@@ -24,6 +24,7 @@ from .parts import (
     Part,
     Row,
     by_head,
+    every,
     falcon_heads,
     frequency_factors,
     head_dim,
@@ -168,6 +169,29 @@ def minicpm(c: Fields) -> Keys:
         "residual_scale": c.number("scale_depth", default=1.4) / n**0.5,
         "logit_scale": c.integer("hidden_size") / c.integer("dim_model_base", default=256),
     }
+
+
+def gpt_oss(c: Fields) -> Keys:
+    width = c.integer("intermediate_size")
+    keys = llama(c) | window(c, 2) | {"expert_feed_forward_length": width}
+    usual = {"swiglu_alpha": 1.702, "swiglu_limit": 7.0}  # which no file needs
+    found = {name: c.number(name, default=value) for name, value in usual.items()}
+    return keys | {name: value for name, value in found.items() if value != usual[name]}
+
+
+GPT_OSS = {
+    **TOP, **ATTENTION,
+    "layers.{}.input_layernorm": "blk.{}.attn_norm",
+    "layers.{}.post_attention_layernorm": "blk.{}.post_attention_norm",
+    "layers.{}.self_attn.sinks": "blk.{}.attn_sinks",
+    "layers.{}.mlp.router": "blk.{}.ffn_gate_inp",
+    "layers.{}.mlp.experts.gate_up_proj": [Part("blk.{}.ffn_gate_exps", every(2, 0), transposed=True),
+                                           Part("blk.{}.ffn_up_exps", every(2, 1), transposed=True)],
+    "layers.{}.mlp.experts.gate_up_proj_bias": [Part("blk.{}.ffn_gate_exps.bias", every(2, 0)),
+                                                Part("blk.{}.ffn_up_exps.bias", every(2, 1))],
+    "layers.{}.mlp.experts.down_proj": Part("blk.{}.ffn_down_exps", transposed=True),
+    "layers.{}.mlp.experts.down_proj_bias": "blk.{}.ffn_down_exps.bias",
+}  # fmt: skip
 
 
 # ---- norms elsewhere, fused matrices ---------------------------------------------------------------------------------
@@ -473,6 +497,7 @@ ROWS = [
     Row("Ernie4_5_MoeForCausalLM", "ernie4_5-moe", {**DECODER, **EXPERTS, **SHARED_EXPERTS}, dense_first,
         dropped=DROPPED, later=True),
     Row("Glm4MoeForCausalLM", "glm4moe", GLM4_MOE, dense_first, dropped=DROPPED, later=True),
+    Row("GptOssForCausalLM", "gpt-oss", GPT_OSS, gpt_oss, dropped=DROPPED),
     Row("SmolLM3ForCausalLM", "smollm3", {**DECODER, **PERMUTED}, smollm3, dropped=DROPPED),
     Row("Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", {**DECODER, **PERMUTED}, mistral3,
         frequency_factors, DROPPED),

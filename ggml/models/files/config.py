@@ -105,6 +105,7 @@ class Config:
     n_expert: int
     n_expert_used: int
     expert_scale: float  # factor of the experts' weights
+    yarn_truncate: bool  # YaRN's first and last dimension that are interpolated are whole numbers
     pooling: str  # "mean", "cls", "last", or "none" if the file does not say
     causal: bool  # tokens see those before them; else the whole text
     logits: bool  # the model predicts tokens; else it gives embeddings only
@@ -171,6 +172,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         n_expert=n_expert,
         n_expert_used=k.integer("expert_used_count", high=n_expert) if n_expert else 0,
         expert_scale=k.number("expert_weights_scale", 1.0) or 1.0,
+        yarn_truncate=k.flag("rope.scaling.yarn_truncate", True),
         pooling=POOLING[pooling],
         causal=causal,
         logits=causal and family.logits,
