@@ -30,6 +30,9 @@ WINDOWS = {"num_hidden_layers": 4, "layer_types": LAYERS, "sliding_window": 20}
 
 GPT_OSS = {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 20, "num_hidden_layers": 4,
            "rope_parameters": YARN}  # fmt: skip
+GEMMA4 = {"head_dim": 16, "global_head_dim": 32, "final_logit_softcapping": 3.0, "rope_parameters": {
+    "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}  # fmt: skip
 FALCON = {"head_dim": None, "num_key_value_heads": None, "intermediate_size": None, "ffn_hidden_size": 96}
 
 # Kind: (class of the settings, class of the model, settings beside SIZES; None leaves one out)
@@ -52,6 +55,14 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         **WINDOWS, "query_pre_attn_scalar": 24, "rope_parameters": {
             "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
             "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
+    "gemma4": ("Gemma4TextConfig", "Gemma4ForCausalLM", {
+        **WINDOWS, **GEMMA4, "num_hidden_layers": 6, "layer_types": [*LAYERS[:3], *LAYERS[1:3], LAYERS[2]],
+        "num_kv_shared_layers": 3, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 12,
+        "vocab_size_per_layer_input": VOCAB}),
+    "gemma4+experts": ("Gemma4TextConfig", "Gemma4ForCausalLM", {
+        **WINDOWS, **GEMMA4, "layer_types": [*LAYERS[:3], LAYERS[2]], "hidden_size_per_layer_input": 0,
+        "attention_k_eq_v": True, "num_global_key_value_heads": 1, "enable_moe_block": True, "num_experts": 4,
+        "top_k_experts": 2, "moe_intermediate_size": 32}),
     "gemma": ("GemmaConfig", "GemmaForCausalLM", {}),
     "qwen2moe": ("Qwen2MoeConfig", "Qwen2MoeForCausalLM", {
         "head_dim": None, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
@@ -119,11 +130,14 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
 }  # fmt: skip
 ENCODERS = ("bert", "roberta", "nomic-bert")
-# Kinds that transformers computes by another class: the settings that the class of their own has in place of those
+# Kinds whose config.json differs from what transformers writes: the settings that are others
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
+    # which transformers computes by another class
     "minicpm": {"architectures": ["MiniCPMForCausalLM"], "model_type": "minicpm", "scale_emb": 12, "scale_depth": 1.4,
                 "dim_model_base": 32, "attention_multiplier": None, "embedding_multiplier": None,
                 "residual_multiplier": None, "logits_scaling": None},
+    # as the published models have it, in place of per_layer_config
+    "gemma4+experts": {"per_layer_config": None, "global_head_dim": 32, "num_global_key_value_heads": 1},
 }  # fmt: skip
 # Kinds with factors for short contexts and for long ones: the context of the training
 ORIGINAL_CONTEXTS = {"phi3+longrope": 64}
@@ -149,7 +163,7 @@ def weight(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     values = rng.standard_normal(shape, dtype=np.float32)
     if len(shape) < 2:
-        return 1 + 0.2 * values if name.endswith("weight") else 0.1 * values
+        return 1 + 0.2 * values if name.endswith(("weight", "scalar", "scale")) else 0.1 * values
     return (values / np.sqrt(shape[-1])).astype(np.float32)
 
 

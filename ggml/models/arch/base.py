@@ -108,6 +108,7 @@ class Linear:
         self.adapters, self.edits = adapters or {}, edits or {}
         self.traced = set(traced)
         self.stored: dict[Any, Any] = {}  # keys and values, by the cache that has them; without caches by layer
+        self.passed: dict[str, Any] = {}  # what a function of the architecture leaves for those that follow
         self.effects: list[Tensor] = []  # nodes beside those that the result depends on: what is stored for later
         self.points: dict[str, Tensor] = {}  # every point that was built
         self.points_of_results: Collection[str] = ()  # those that follow `last`
@@ -130,6 +131,11 @@ class Linear:
             need = "f32, f16 or bf16" if len(ne) == 1 else "a float type or a quantised one"
             raise ValueError(f"load: tensor {name!r} is {ggml.ggml_type_name(kind).decode()}: need {need}")
         return tensor
+
+    def check_undivided(self) -> None:
+        """Refuses to build a rank's part, of an architecture whose matrices are divided otherwise."""
+        if self.config is not self.whole:
+            raise ValueError(f"load: comm: architecture {self.config.arch!r} can't be divided among ranks")
 
     def point(self, name: str, x: Tensor) -> Tensor:
         """Names a value: it can be traced, and edits change it on the way."""
@@ -160,9 +166,9 @@ class Linear:
             return y
         return ggml.ggml_add(self.ctx, y, self.weight(name + ".bias", y.contents.ne[0]))
 
-    def embedding(self, ids: Tensor, name: str, rows: int) -> Tensor:
-        """Rows of a table [C, rows]: [C, N]."""
-        table = self.weight(name + ".weight", self.config.n_embd, rows)
+    def embedding(self, ids: Tensor, name: str, rows: int, width: int = 0) -> Tensor:
+        """Rows of a table [width, rows], C wide if 0 is given: [width, N]."""
+        table = self.weight(name + ".weight", width or self.config.n_embd, rows)
         y = ggml.ggml_get_rows(self.ctx, table, ids)
         for pair in self.adapters.get(name + ".weight", ()):  # the table is transposed: A is [rank, rows], B [rank, C]
             low = ggml.ggml_mul_mat(self.ctx, pair.b, ggml.ggml_get_rows(self.ctx, pair.a, ids))
@@ -217,9 +223,12 @@ class Attention(Norms):
             first += count
         return parts
 
-    def rope(self, x: Tensor, mode: int, rope: Rope, factors: Tensor | None = None) -> Tensor:
-        """Rotary positions (arXiv:2104.09864): pairs of elements of x [D, heads, N] are rotated by the position."""
-        n_rot = self.config.n_rot
+    def rope(self, x: Tensor, mode: int, rope: Rope, factors: Tensor | None = None, n_rot: int = 0) -> Tensor:
+        """Rotary positions (arXiv:2104.09864): pairs of elements of x [D, heads, N] are rotated by the position.
+
+        factors: divisors of the frequencies, [n_rot / 2]; n_rot: elements that are rotated, those of the config for 0.
+        """
+        n_rot = n_rot or self.config.n_rot
         return ggml.ggml_rope_ext(self.ctx, x, self.inputs.positions, factors, n_rot, mode, *rope.arguments())
 
     def attention(
@@ -384,8 +393,7 @@ class FeedForward(Attention):
 
     def gated_together(self, x: Tensor, name: str, activation: Callable) -> Tensor:
         """As gated, with gate and up in one matrix: down(activation(up x)), whose activation takes both halves."""
-        if self.config is not self.whole:
-            raise ValueError(f"load: comm: architecture {self.config.arch!r} can't be divided among ranks")
+        self.check_undivided()
         both = self.linear(x, name + "_up", 2 * self.config.n_ff)
         return self.linear(activation(self.ctx, both), name + "_down", self.config.n_embd)
 
@@ -416,6 +424,11 @@ class FeedForward(Attention):
             weights = score(ctx, weights)
         if routing.normalized:
             weights = ggml.ggml_div(ctx, weights, ggml.ggml_sum_rows(ctx, weights))
+        if self.has(name + "_down_exps.scale"):
+            scales = ggml.ggml_reshape_2d(ctx, self.weight(name + "_down_exps.scale", c.n_expert), 1, c.n_expert)
+            ids = ggml.ggml_reshape_1d(ctx, ggml.ggml_cont(ctx, chosen), c.n_expert_used * n)
+            scales = ggml.ggml_reshape_2d(ctx, ggml.ggml_get_rows(ctx, scales, ids), c.n_expert_used, n)
+            weights = ggml.ggml_mul(ctx, weights, scales)
         return chosen, ggml.ggml_reshape_3d(ctx, self.scale(weights, c.expert_scale), 1, c.n_expert_used, n)
 
     def best_groups(self, scores: Tensor, routing: Routing) -> Tensor:
@@ -435,19 +448,21 @@ class FeedForward(Attention):
         result = ggml.ggml_set_rows(ctx, hidden, ggml.ggml_get_rows(ctx, by_group, kept), kept)
         return ggml.ggml_reshape_2d(ctx, result, experts, n)
 
-    def experts(self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING) -> Tensor:
+    def experts(
+        self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING,
+        routed_by: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         """A mixture of experts (arXiv:2401.04088): for each token the sum over its best experts of weight * gated(x).
 
         Without a routing of its own, the weights are the softmax over the router's scores, normalised over the chosen
-        experts.
+        experts. The router reads `routed_by` if it is given, else x.
         """
         c, ctx, n = self.config, self.ctx, x.contents.ne[1]
-        chosen, weights = self.routed(x, name, routing)
+        chosen, weights = self.routed(x if routed_by is None else routed_by, name, routing)
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
         if self.inputs.exact:
             columns, chosen = self.with_more_rows(columns, chosen)
-        gate = self.linear_of_experts(columns, name + "_gate_exps", c.n_ff, chosen)  # [n_ff, used, N]
-        up = self.linear_of_experts(columns, name + "_up_exps", c.n_ff, chosen)
+        gate, up = self.gates_of_experts(columns, name, chosen)  # [n_ff, used, N]
         y = self.linear_of_experts(activation(ctx, gate, up), name + "_down_exps", c.n_embd, chosen)
         if self.inputs.exact:
             y = ggml.ggml_view_3d(ctx, y, c.n_embd, c.n_expert_used, n, y.contents.nb[1], y.contents.nb[2], 0)
@@ -457,6 +472,15 @@ class FeedForward(Attention):
             part = ggml.ggml_view_2d(ctx, y, c.n_embd, n, nb[2], i * nb[1])
             total = part if total is None else self.add(total, part)
         return ggml.ggml_cont(ctx, total) if c.n_expert_used == 1 else total
+
+    def gates_of_experts(self, x: Tensor, name: str, chosen: Tensor) -> list[Tensor]:
+        """gate x and up x of the chosen experts, [n_ff, used, N] from x [C, 1, N], by two matrices or by one."""
+        n = self.config.n_ff
+        if not self.has(name + "_gate_up_exps.weight"):
+            return [self.linear_of_experts(x, f"{name}_{part}_exps", n, chosen) for part in ("gate", "up")]
+        y = self.linear_of_experts(x, name + "_gate_up_exps", 2 * n, chosen)
+        (_, used, rows, _), nb = y.contents.ne, y.contents.nb
+        return [ggml.ggml_view_3d(self.ctx, y, n, used, rows, nb[1], nb[2], 4 * n * i) for i in (0, 1)]
 
     def with_more_rows(self, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """x [C, 1, N] and the experts [used, N] with further rows, in which each expert occurs EXPERT_ROWS times.

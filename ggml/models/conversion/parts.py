@@ -244,7 +244,7 @@ def rotation(c: Fields, kind: str = "full_attention") -> Keys:
         magnitude = 1.0 if factor <= 1 or original < 2 else math.sqrt(1 + math.log(factor) / math.log(original))
         keys["rope.scaling.original_context_length"] = original
         keys["rope.scaling.attn_factor"] = rope.number("attention_factor", default=magnitude)
-    elif rope_type not in ("default", "llama3", "dynamic"):  # dynamic: as usual within the context
+    elif rope_type not in ("proportional", "default", "llama3", "dynamic"):  # dynamic: as usual within the context
         raise rope.wrong("rope_type", rope_type, "default, linear, dynamic, yarn, llama3 or longrope")
     return keys
 

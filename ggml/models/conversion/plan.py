@@ -27,7 +27,8 @@ from .rows import BY_CLASS
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
             "bert.", "roberta.")  # fmt: skip
-IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.")
+IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "embed_vision.", "audio_tower.",
+          "embed_audio.")  # fmt: skip
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 F32 = ggml.GGML_TYPE_F32
 POOLING = {"pooling_mode_mean_tokens": 1, "pooling_mode_cls_token": 2, "pooling_mode_lasttoken": 3}
@@ -131,7 +132,7 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
         for target in targets if isinstance(targets, list) else [targets]:
             part = target if isinstance(target, Part) else Part(target)
             new = part.name.format(*numbers[:1])
-            if not new.endswith((".weight", ".bias")):
+            if not new.endswith((".weight", ".bias", ".scale")):
                 new += f".{suffix}"
             place = numbers[1] if len(numbers) > 1 else 0
             members = found.setdefault(new, (part, {}))[1]

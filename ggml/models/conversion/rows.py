@@ -388,6 +388,92 @@ def gemma3(c: Fields) -> Keys:
     }  # fmt: skip
 
 
+PER_LAYER = {
+    "embed_tokens_per_layer": "per_layer_token_embd",
+    "per_layer_model_projection": "per_layer_model_proj",
+    "per_layer_projection_norm": "per_layer_proj_norm",
+    "layers.{}.per_layer_input_gate": "blk.{}.inp_gate",
+    "layers.{}.per_layer_projection": "blk.{}.proj",
+    "layers.{}.post_per_layer_input_norm": "blk.{}.post_norm",
+}
+GEMMA4 = {
+    **{old: part.name if isinstance(part, Part) else part for old, part in GEMMA.items()}, **PER_LAYER,
+    "layers.{}.layer_scalar": "blk.{}.layer_output_scale",
+    "layers.{}.router.proj": "blk.{}.ffn_gate_inp",
+    "layers.{}.router.scale": "blk.{}.ffn_gate_inp.scale",
+    "layers.{}.router.per_expert_scale": "blk.{}.ffn_down_exps.scale",
+    "layers.{}.experts.gate_up_proj": "blk.{}.ffn_gate_up_exps",
+    "layers.{}.experts.down_proj": "blk.{}.ffn_down_exps",
+    "layers.{}.pre_feedforward_layernorm_2": "blk.{}.pre_ffw_norm_2",
+    "layers.{}.post_feedforward_layernorm_1": "blk.{}.post_ffw_norm_1",
+    "layers.{}.post_feedforward_layernorm_2": "blk.{}.post_ffw_norm_2",
+}  # fmt: skip
+
+
+def gemma4_layers(c: Fields) -> dict[int, Fields]:
+    """The settings of the layers that attend to everything, where they differ: by the number of the layer."""
+    n = c.integer("num_hidden_layers", high=4096)
+    kinds = c.array("layer_types", str, n, default=["sliding_attention"] * 5 + ["full_attention"])
+    full = [i for i in range(n) if kinds[i % len(kinds)] == "full_attention"]
+    if c.has("per_layer_config"):
+        inside = c.inside("per_layer_config")
+        return {i: inside.inside(str(i)) for i in full}
+    values = {"head_dim": c.integer("global_head_dim", default=512, high=65536)}
+    if c.flag("attention_k_eq_v", False) and c.has("num_global_key_value_heads"):
+        values["num_key_value_heads"] = c.integer("num_global_key_value_heads", high=65536)
+    return {i: Fields(values, c.where) for i in full}
+
+
+def gemma4_full(c: Fields) -> Fields:
+    """The settings of a layer that attends to everything."""
+    found = next(iter(gemma4_layers(c).values()))
+    return Fields({**c.values, **found.values}, c.where)
+
+
+def gemma4(c: Fields) -> Keys:
+    c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
+    c.require("use_bidirectional_attention", None, "vision")
+    layers, n = gemma4_layers(c), c.integer("num_hidden_layers", high=4096)
+    full, local = gemma4_full(c), rope_of(c, "sliding_attention")
+    size, size_local = head_dim(full), head_dim(c)
+    shared = c.integer("num_kv_shared_layers", default=0, low=0, high=n - 1)
+    width = c.integer("intermediate_size")
+    widths = [width * (1 + (i >= n - shared and c.flag("use_double_wide_mlp", False))) for i in range(n)]
+    keys = {
+        **sizes(c), **rms(c), **rotation(full), **window(c, 6),
+        "attention.key_length": size, "attention.value_length": size, "rope.dimension_count": size,
+        "attention.key_length_swa": size_local, "attention.value_length_swa": size_local,
+        "rope.dimension_count_swa": size_local,
+        "rope.freq_base_swa": local.number("rope_theta", default=10000.0, low=1e-6),
+        "attention.head_count_kv": [
+            layers.get(i, c).integer("num_key_value_heads", default=c.values["num_key_value_heads"], high=65536)
+            for i in range(n)
+        ],
+        "attention.shared_kv_layers": shared,
+        "feed_forward_length": widths,
+        "embedding_length_per_layer_input": c.integer("hidden_size_per_layer_input", default=0, low=0),
+        "final_logit_softcapping": c.number("final_logit_softcapping", default=0.0),
+    }  # fmt: skip
+    if c.flag("enable_moe_block", False):
+        keys |= {
+            "expert_count": c.integer("num_experts", high=65536),
+            "expert_used_count": c.integer("top_k_experts", high=65536),
+            "expert_feed_forward_length": c.integer("moe_intermediate_size"),
+        }
+    return keys
+
+
+def gemma4_factors(c: Fields) -> dict[str, np.ndarray]:
+    """Divisors of the frequencies of layers that attend to everything: most of their elements do not rotate."""
+    full = gemma4_full(c)
+    rope, size = rope_of(full), head_dim(full)
+    rope.require("rope_type", "proportional", "default")
+    turning = int(rope.number("partial_rotary_factor", default=1.0, high=1.0) * size // 2)
+    factors = np.full(size // 2, 1e30, np.float32)
+    factors[:turning] = rope.number("factor", default=1.0, low=1e-6)
+    return {"rope_freqs.weight": factors}
+
+
 # ---- GPT-2 -----------------------------------------------------------------------------------------------------------
 GPT2: dict[str, Any] = {
     "wte": "token_embd",
@@ -523,6 +609,7 @@ ROWS = [
     Row("GemmaForCausalLM", "gemma", plus_one(DECODER), gemma, dropped=DROPPED),
     Row("Gemma2ForCausalLM", "gemma2", GEMMA, gemma2, dropped=DROPPED),
     Row("Gemma3ForCausalLM Gemma3ForConditionalGeneration", "gemma3", GEMMA, gemma3, dropped=DROPPED),
+    Row("Gemma4ForCausalLM Gemma4ForConditionalGeneration", "gemma4", GEMMA4, gemma4, gemma4_factors, DROPPED),
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
     Row("BertModel BertForMaskedLM", "bert", BERT, bert, dropped=HEADS),
     Row("RobertaModel XLMRobertaModel", "bert", ROBERTA, roberta, dropped=HEADS),

@@ -36,6 +36,19 @@ class Keys:
             )
         return value
 
+    def integers(self, name: str, count: int, default: int | None = None, high: int = LARGEST) -> tuple[int, ...]:
+        """Positive integers, one for each of `count` layers: an array, or one value for all."""
+        value = self.value(name, default)
+        if not isinstance(value, list):
+            return (self.integer(name, default, high=high),) * count
+        whole = all(isinstance(v, int) and not isinstance(v, bool) for v in value)
+        if len(value) != count or not whole or not 0 < min(value) <= max(value) <= high:
+            raise ValueError(
+                f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: "
+                f"need {count} integers from 1 to {high}, or one"
+            )
+        return tuple(value)
+
     def number(self, name: str, default: float | None = None, low: float = 0.0, high: float = LARGEST_NUMBER) -> float:
         """A number in a range, which excludes NaN and infinities."""
         value = self.value(name, default)
@@ -133,7 +146,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
     k = Keys(metadata, arch, path)
     n_layer = k.integer("block_count", high=4096)
     n_embd, n_head = k.integer("embedding_length"), k.integer("attention.head_count", high=65536)
-    n_head_kv = k.integer("attention.head_count_kv", n_head, high=65536)
+    n_head_kv = max(k.integers("attention.head_count_kv", n_layer, n_head, high=65536))  # layers may have fewer
     if n_head % n_head_kv:
         raise ValueError(
             f"load: {path}: key '{arch}.attention.head_count_kv' is {n_head_kv}: need a divisor of the {n_head} heads"
@@ -155,7 +168,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         n_ctx_train=k.integer("context_length", high=1 << 30),
         n_embd=n_embd,
         n_vocab=n_vocab,
-        n_ff=k.integer("feed_forward_length", 4 * n_embd),
+        n_ff=max(k.integers("feed_forward_length", n_layer, 4 * n_embd)),
         n_head=n_head,
         n_head_kv=n_head_kv,
         key_dim=key_dim,

@@ -16,8 +16,9 @@ import numpy as np
 import ggml
 from ggml.utils import to_numpy
 
-from ..arch import FAMILIES
+from ..arch import FAMILIES, caches_of
 from ..arch.base import Builder, Inputs
+from ..arch.keeps import Shared
 from ..files.config import Config
 from ..run.graphs import NODES_PER_LAYER, Parts
 from .adapter import Adapter
@@ -196,6 +197,8 @@ class Trainer:
         c = self.config
         trained = [int(name.split(".")[1]) for name in self.adapter.pairs if name.startswith("blk.")]
         first = min(trained, default=c.n_layer)  # all are computed without gradients if only the head is trained
+        if trained and any(isinstance(kept, Shared) for kept in caches_of(c)):
+            first, size = 0, c.n_layer  # a layer reads the keys and values of another one: both are in one segment
         room = NODES_PER_LAYER * (1 + c.n_expert_used)
         dy = ggml.ggml_new_tensor_2d(self._ctx, F32, c.n_embd, self.tokens)
         self._dy = to_numpy(dy)
