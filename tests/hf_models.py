@@ -55,6 +55,13 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         **WINDOWS, "query_pre_attn_scalar": 24, "rope_parameters": {
             "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
             "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
+    "gemma3n": ("Gemma3nTextConfig", "Gemma3nForCausalLM", {
+        **WINDOWS, "num_hidden_layers": 6, "layer_types": [*LAYERS[:3], *LAYERS[1:3], LAYERS[2]],
+        "num_kv_shared_layers": 3, "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": VOCAB,
+        "laurel_rank": 8, "altup_num_inputs": 3, "activation_sparsity_pattern": [0.9, 0.7, 0.0, 0.0, 0.5, 0.0],
+        "final_logit_softcapping": 3.0, "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
     "gemma4": ("Gemma4TextConfig", "Gemma4ForCausalLM", {
         **WINDOWS, **GEMMA4, "num_hidden_layers": 6, "layer_types": [*LAYERS[:3], *LAYERS[1:3], LAYERS[2]],
         "num_kv_shared_layers": 3, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 12,

@@ -365,6 +365,26 @@ def test_missing_experts_are_named(tmp_path):
     refused(folder, tmp_path, "'blk.1.ffn_gate_exps.weight' lacks its part 2")
 
 
+def test_keys_of_layers_that_read_those_of_others_are_spare(tmp_path):
+    more = {f"model.layers.5.self_attn.{name}.weight": shape
+            for name, shape in {"k_proj": [64, 64], "v_proj": [64, 64], "k_norm": [32]}.items()}  # fmt: skip
+    convert(folder_of(tmp_path / "more", "gemma4", shapes=more), tmp_path / "more.gguf")
+    convert(folder_of(tmp_path / "plain", "gemma4"), tmp_path / "plain.gguf")
+    assert len(tensors_of(tmp_path / "more.gguf")) == len(tensors_of(tmp_path / "plain.gguf")) + 3
+    ids = hf_models.tokens(48)
+    with load(tmp_path / "more.gguf") as more_, load(tmp_path / "plain.gguf") as plain:
+        assert np.array_equal(more_.logits(ids), plain.logits(ids))
+
+
+def test_tokens_without_an_input_of_layers_get_the_first(tmp_path):
+    """As transformers: the vocabulary of the inputs of layers lacks the last tokens, those of images and sounds."""
+    change, shapes = {"vocab_size_per_layer_input": 60}, {"model.embed_tokens_per_layer.weight": [60, 72]}
+    convert(folder_of(tmp_path / "folder", "gemma3n", change, shapes=shapes), tmp_path / "model.gguf")
+    table = tensors_of(tmp_path / "model.gguf")["per_layer_token_embd.weight"]
+    given = hf_models.weight("model.embed_tokens_per_layer.weight", (60, 72), 0)
+    assert np.array_equal(table, np.concatenate([given, np.repeat(given[:1], 4, 0)]))
+
+
 def test_integers_are_no_weights(tmp_path):
     folder = folder_of(tmp_path / "folder")
     hf_models.write_shard(folder / "model.safetensors", {"model.embed_tokens.weight": np.ones((64, 64), np.int64)})

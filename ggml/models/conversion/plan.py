@@ -16,8 +16,9 @@ import ggml
 
 from ..._errors import bare as bare_message
 from ..._io.tensor_types import UNCHANGED
-from ..arch import FAMILIES
+from ..arch import FAMILIES, caches_of
 from ..arch.base import Builder, Inputs
+from ..arch.keeps import Shared
 from ..files.config import read_config
 from .checkpoint import TYPES, Checkpoint, Stored, optional
 from .fields import Fields, optional_json
@@ -134,7 +135,7 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
             new = part.name.format(*numbers[:1])
             if not new.endswith((".weight", ".bias", ".scale")):
                 new += f".{suffix}"
-            place = numbers[1] if len(numbers) > 1 else 0
+            place = numbers[-1] if len(numbers) > part.name.count("{}") else 0
             members = found.setdefault(new, (part, {}))[1]
             if place in members:
                 raise ValueError(f"convert: {stored.path}: {stored.name!r} and {members[place].name!r} are one tensor")
@@ -263,7 +264,11 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         x = family.module.head(g, x)
         if config.logits:
             g.output(x)
-        unused = sorted(set(weights) - tensors.used - {"rope_factors_long.weight", "rope_factors_short.weight"})
+        spare = {"rope_factors_long.weight", "rope_factors_short.weight"}
+        for i, kept in enumerate(caches_of(config)):
+            if isinstance(kept, Shared):  # the layer reads what another one has, and its own are not needed
+                spare |= {f"blk.{i}.attn_{part}.weight" for part in ("k", "v", "k_norm")}
+        unused = sorted(set(weights) - tensors.used - spare)
         if unused:
             raise ValueError(f"the architecture {row.arch!r} does not use tensor {unused[0]!r}")
     except ValueError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -388,6 +390,11 @@ def gemma3(c: Fields) -> Keys:
     }  # fmt: skip
 
 
+def padded_vocabulary(c: Fields, rows: int) -> np.ndarray:
+    """All rows, and the first one in place of those of tokens that have none: images and sounds."""
+    return np.r_[np.arange(rows), np.zeros(max(0, c.integer("vocab_size") - rows), np.int64)]
+
+
 PER_LAYER = {
     "embed_tokens_per_layer": "per_layer_token_embd",
     "per_layer_model_projection": "per_layer_model_proj",
@@ -396,8 +403,23 @@ PER_LAYER = {
     "layers.{}.per_layer_projection": "blk.{}.proj",
     "layers.{}.post_per_layer_input_norm": "blk.{}.post_norm",
 }
+GEMMA_PLAIN = {old: part.name if isinstance(part, Part) else part for old, part in GEMMA.items()}
+GEMMA3N = {
+    **GEMMA_PLAIN, **PER_LAYER,
+    "embed_tokens_per_layer": Part("per_layer_token_embd", padded_vocabulary),
+    "altup_projections.{}": "altup_proj",
+    "altup_unembed_projections.{}": "altup_unembd_proj",
+    "layers.{}.altup.correct_output_scale": "blk.{}.altup_correct_scale",
+    "layers.{}.altup.correction_coefs": "blk.{}.altup_correct_coef",
+    "layers.{}.altup.prediction_coefs": "blk.{}.altup_predict_coef",
+    "layers.{}.altup.modality_router": "blk.{}.altup_router",
+    "layers.{}.altup.router_norm": "blk.{}.altup_router_norm",
+    "layers.{}.laurel.linear_left": "blk.{}.laurel_l",
+    "layers.{}.laurel.linear_right": "blk.{}.laurel_r",
+    "layers.{}.laurel.post_laurel_norm": "blk.{}.laurel_post_norm",
+}  # fmt: skip
 GEMMA4 = {
-    **{old: part.name if isinstance(part, Part) else part for old, part in GEMMA.items()}, **PER_LAYER,
+    **GEMMA_PLAIN, **PER_LAYER,
     "layers.{}.layer_scalar": "blk.{}.layer_output_scale",
     "layers.{}.router.proj": "blk.{}.ffn_gate_inp",
     "layers.{}.router.scale": "blk.{}.ffn_gate_inp.scale",
@@ -408,6 +430,33 @@ GEMMA4 = {
     "layers.{}.post_feedforward_layernorm_1": "blk.{}.post_ffw_norm_1",
     "layers.{}.post_feedforward_layernorm_2": "blk.{}.post_ffw_norm_2",
 }  # fmt: skip
+
+
+def gemma3n(c: Fields) -> Keys:
+    c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
+    c.require("altup_correct_scale", True, default=True)
+    n = c.integer("num_hidden_layers", high=4096)
+    widths = c.values.get("intermediate_size")
+    if isinstance(widths, list):
+        found = c.array("intermediate_size", int, n)
+        if len(set(found)) != 1:
+            raise c.wrong("intermediate_size", found, "the same width in all layers")
+        c = Fields({**c.values, "intermediate_size": found[0]}, c.where)
+    sparse = c.array("activation_sparsity_pattern", (int, float), n, default=None) or [0.0] * n
+    for share in sparse:
+        if not 0 <= share < 1:
+            raise c.wrong("activation_sparsity_pattern", share, "shares from 0 to less than 1")
+    local = rope_of(c, "sliding_attention")
+    return {
+        **sizes(c), **rms(c), **rotation(c), **window(c, 5),
+        "rope.freq_base_swa": local.number("rope_theta", default=10000.0, low=1e-6),
+        "attention.shared_kv_layers": c.integer("num_kv_shared_layers", default=15, low=0, high=n - 1),
+        "embedding_length_per_layer_input": c.integer("hidden_size_per_layer_input"),
+        "altup.num_inputs": c.integer("altup_num_inputs", default=4, low=2, high=64),
+        "altup.active_idx": c.integer("altup_active_idx", default=0, low=0, high=63),
+        "activation_sparsity_scale": [NormalDist().inv_cdf(share) if share else -math.inf for share in sparse],
+        "final_logit_softcapping": c.number("final_logit_softcapping", default=30.0),
+    }  # fmt: skip
 
 
 def gemma4_layers(c: Fields) -> dict[int, Fields]:
@@ -609,6 +658,7 @@ ROWS = [
     Row("GemmaForCausalLM", "gemma", plus_one(DECODER), gemma, dropped=DROPPED),
     Row("Gemma2ForCausalLM", "gemma2", GEMMA, gemma2, dropped=DROPPED),
     Row("Gemma3ForCausalLM Gemma3ForConditionalGeneration", "gemma3", GEMMA, gemma3, dropped=DROPPED),
+    Row("Gemma3nForCausalLM Gemma3nForConditionalGeneration", "gemma3n", GEMMA3N, gemma3n, dropped=DROPPED),
     Row("Gemma4ForCausalLM Gemma4ForConditionalGeneration", "gemma4", GEMMA4, gemma4, gemma4_factors, DROPPED),
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
     Row("BertModel BertForMaskedLM", "bert", BERT, bert, dropped=HEADS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -58,6 +59,16 @@ class Keys:
                 f"need a number from {low:g} to {high:g}"
             )
         return float(value)
+
+    def numbers(self, name: str, count: int, default: float) -> tuple[float, ...]:
+        """Numbers, one for each of `count` layers: an array, or a default for all."""
+        value = self.value(name, default)
+        if value is default:
+            return (default,) * count
+        plain = isinstance(value, list) and all(isinstance(v, float) and not math.isnan(v) for v in value)
+        if not plain or len(value) != count:
+            raise ValueError(f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: need {count} numbers")
+        return tuple(value)
 
     def divisor(self, name: str, default: float = 0.0) -> float:
         """A positive number by which something is divided, or 0 for none."""
@@ -122,6 +133,7 @@ class Config:
     pooling: str  # "mean", "cls", "last", or "none" if the file does not say
     causal: bool  # tokens see those before them; else the whole text
     logits: bool  # the model predicts tokens; else it gives embeddings only
+    n_streams: int = 1  # the residual stream has so many times C elements
     n_ctx: int = 0  # most tokens of a sequence, as `load` was told
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the architecture's `keys` read beside these
 
