@@ -33,6 +33,10 @@ GPT_OSS = {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 2
 GEMMA4 = {"head_dim": 16, "global_head_dim": 32, "final_logit_softcapping": 3.0, "rope_parameters": {
     "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
     "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}  # fmt: skip
+LATENT = {"head_dim": None, "num_key_value_heads": 4, "q_lora_rank": 24, "kv_lora_rank": 20, "qk_nope_head_dim": 12,
+          "qk_rope_head_dim": 8, "v_head_dim": 10}  # fmt: skip
+DEEPSEEK = {**LATENT, "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+            "n_shared_experts": 2, "first_k_dense_replace": 1}  # fmt: skip
 FALCON = {"head_dim": None, "num_key_value_heads": None, "intermediate_size": None, "ffn_hidden_size": 96}
 
 # Kind: (class of the settings, class of the model, settings beside SIZES; None leaves one out)
@@ -76,6 +80,15 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "shared_expert_intermediate_size": 48}),
     "qwen3moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", {
         "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True}),
+    "deepseek2": ("DeepseekV2Config", "DeepseekV2ForCausalLM", {
+        **DEEPSEEK, "n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy",
+        "routed_scaling_factor": 2.0, "rope_parameters": {**YARN, "mscale": 0.707, "mscale_all_dim": 0.707}}),
+    "deepseek2+lite": ("DeepseekV2Config", "DeepseekV2ForCausalLM", {**DEEPSEEK, "q_lora_rank": None}),
+    "deepseek3": ("DeepseekV3Config", "DeepseekV3ForCausalLM", {
+        **DEEPSEEK, "n_group": 4, "topk_group": 2, "n_shared_experts": 1,
+        "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}),
+    "minicpm3": ("MiniCPM3Config", "MiniCPM3ForCausalLM", {
+        **LATENT, "v_head_dim": None, "dim_model_base": 32, "scale_emb": 6}),
     "ernie4_5-moe": ("Ernie4_5_MoeConfig", "Ernie4_5_MoeForCausalLM", {
         "head_dim": None, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32, "moe_num_shared_experts": 2,
         "moe_layer_start_index": 1}),

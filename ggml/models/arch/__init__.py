@@ -25,6 +25,7 @@ import ggml
 from ..files.config import Config
 from . import (
     bert,
+    deepseek2,
     dense_first,
     gemma,
     gemma3n,
@@ -36,6 +37,7 @@ from . import (
     hunyuan,
     keeps,
     llama,
+    minicpm3,
     mistral3,
     olmo2,
     parallel,
@@ -82,6 +84,8 @@ FAMILIES = {
     "qwen3moe": Family(qwen_moe, NEOX),
     "ernie4_5": Family(llama, NORMAL),
     "ernie4_5-moe": Family(dense_first, NORMAL),
+    "deepseek2": Family(deepseek2, NORMAL),  # V2, V3, R1
+    "minicpm3": Family(minicpm3, NEOX),
     "glm4moe": Family(dense_first, NEOX),
     "gpt-oss": Family(gpt_oss, NEOX, window_pattern=2),
     "smollm3": Family(smollm3, NORMAL),

@@ -41,7 +41,8 @@ class Routing(NamedTuple):
         late: True to choose by the logits, and to make scores of those of the chosen experts only.
         bias: name of a bias [n_expert] that is added to choose, but not to weigh; "" for none.
         groups: experts are divided into so many groups; only those of the best ones can be chosen. 0 for no groups.
-        groups_used: number of groups that are kept: those with the largest sums of their two best scores.
+        groups_used: number of groups that are kept: those with the largest sums of their best scores.
+        group_best: how many of the scores of a group are summed.
         normalized: True to divide the weights by their sum.
     """
 
@@ -50,6 +51,7 @@ class Routing(NamedTuple):
     bias: str = ""
     groups: int = 0
     groups_used: int = 0
+    group_best: int = 2
     normalized: bool = True
 
 
@@ -435,13 +437,13 @@ class FeedForward(Attention):
         """Scores [experts, N] with -inf for the experts of all groups but the best."""
         ctx, (experts, n), groups = self.ctx, scores.contents.ne[:2], routing.groups
         size = experts // groups
+        count = min(routing.group_best, size)
         by_group = ggml.ggml_reshape_3d(ctx, scores, size, groups, n)
-        best = ggml.ggml_argsort_top_k(ctx, by_group, min(2, size))  # [2, groups, N]
+        best = ggml.ggml_argsort_top_k(ctx, by_group, count)  # [count, groups, N]
         single = ggml.ggml_reshape_3d(ctx, scores, 1, size, groups * n)
-        best = ggml.ggml_get_rows(
-            ctx, single, ggml.ggml_reshape_2d(ctx, ggml.ggml_cont(ctx, best), min(2, size), groups * n)
-        )
-        sums = ggml.ggml_sum_rows(ctx, ggml.ggml_reshape_3d(ctx, best, min(2, size), groups, n))  # [1, groups, N]
+        best = ggml.ggml_reshape_2d(ctx, ggml.ggml_cont(ctx, best), count, groups * n)
+        best = ggml.ggml_reshape_3d(ctx, ggml.ggml_get_rows(ctx, single, best), count, groups, n)
+        sums = ggml.ggml_sum_rows(ctx, best)  # [1, groups, N]
         kept = ggml.ggml_argsort_top_k(ctx, ggml.ggml_reshape_2d(ctx, sums, groups, n), routing.groups_used)
         kept = ggml.ggml_cont(ctx, kept)
         hidden = ggml.ggml_fill(ctx, by_group, -math.inf)

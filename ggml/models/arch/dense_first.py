@@ -8,7 +8,7 @@ from .llama import embed, head
 
 __all__ = ["embed", "head", "keys", "layer"]
 SCORES = {1: "softmax", 2: "sigmoid"}  # expert_gating_func
-DEFAULT_SCORES = {"glm4moe": 2, "ernie4_5-moe": 1}
+DEFAULT_SCORES = {"glm4moe": 2, "ernie4_5-moe": 1, "deepseek2": 1}
 
 
 def keys(k):
@@ -21,8 +21,20 @@ def keys(k):
         "shared_ff": k.integer("expert_shared_feed_forward_length", n_ff * shared, low=0),
         "dense_layers": k.integer("leading_dense_block_count", 0, low=0, high=4096),
         "score": SCORES[k.integer("expert_gating_func", DEFAULT_SCORES[k.arch], high=2)],
-        "normalized": k.flag("expert_weights_norm", True),
+        "normalized": k.flag("expert_weights_norm", k.arch != "deepseek2"),
+        **groups(k),
     }
+
+
+def groups(k):
+    """The groups of the experts, and how many of them count; none for one group."""
+    experts = k.integer("expert_count", high=65536)
+    count = k.integer("expert_group_count", 1, high=experts)
+    used = k.integer("expert_group_used_count", count, high=count)
+    if experts % count or used * (experts // count) < k.integer("expert_used_count", high=experts):
+        raise ValueError(f"load: {k.path}: {experts} experts, {used} of {count} groups of which count: need equal "
+                         "groups, and enough experts in those that count")  # fmt: skip
+    return {"groups": count, "groups_used": used} if used < count else {"groups": 0, "groups_used": 0}
 
 
 def layer(g, i, x):
@@ -41,6 +53,7 @@ def feed_forward(g, i, h):
     own, name, bias = g.config.own, f"blk.{i}.ffn", f"blk.{i}.exp_probs_b.bias"
     if i < own["dense_layers"]:
         return g.gated(h, name, ggml.ggml_swiglu_split, n_ff=own["dense_ff"])
-    routing = Routing(own["score"], bias=bias if g.has(bias) else "", normalized=own["normalized"])
+    routing = Routing(own["score"], False, bias if g.has(bias) else "", own["groups"], own["groups_used"],
+                      2 if own["score"] == "sigmoid" else 1, own["normalized"])  # fmt: skip
     y = g.experts(h, name, ggml.ggml_swiglu_split, routing)
     return g.add(y, g.gated(h, name, ggml.ggml_swiglu_split, "_shexp", own["shared_ff"])) if own["shared_ff"] else y

@@ -11,7 +11,7 @@ from . import llama
 def keys(k):
     """The factors; of MiniCPM those of its first models, where a file has none."""
     embedding = residual = logits = 1.0
-    if k.arch == "minicpm":
+    if k.arch in ("minicpm", "minicpm3"):
         embedding = 12.0
         residual = 1.4 / math.sqrt(k.integer("block_count", high=4096))
         logits = k.integer("embedding_length") / 256
@@ -30,10 +30,15 @@ def embed(g):
     return g.point("token_embd", g.scale(x, g.config.own["embedding_scale"]))
 
 
-def layer(g, i, x):
+def attention(g, i, x):
+    """attention(norm(x))."""
+    return g.self_attention(i, x, scale=g.config.own["attention_scale"])
+
+
+def layer(g, i, x, attention=attention):
     """x += scale * attention(norm(x)), then x += scale * ffn(norm(x))."""
     c, b = g.config, f"blk.{i}."
-    x, h = g.keep_last(i, x, g.self_attention(i, x, scale=c.own["attention_scale"]))
+    x, h = g.keep_last(i, x, attention(g, i, x))
     x = g.point(b + "ffn_in", g.add(x, g.scale(h, c.own["residual_scale"])))
 
     h = g.point(b + "ffn_norm", g.rms_norm(x, b + "ffn_norm"))

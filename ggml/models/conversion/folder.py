@@ -79,7 +79,7 @@ class FolderFile(Owner):
         """Adds a tensor, in the pages of its shard if it needs no change."""
         memory, part = None, weight.part
         stays = len(weight.parts) == 1 and part.rows is None and not part.transposed and not part.plus
-        stays = stays and weight.parts[0].scales is None
+        stays = stays and weight.parts[0].scales is None and part.stack is None
         if mmap and stays and weight.kind == weight.source and weight.parts[0].offset % ALIGNMENT == 0:
             memory = checkpoint.read(weight.parts[0])
             self.places[name] = weight.parts[0].path, weight.parts[0].offset

@@ -24,6 +24,7 @@ class Part(NamedTuple):
         transposed: whether the matrix is stored as [n_in, n_out].
         plus: what is added to a weight, for norms that multiply by 1 + w.
         flat: whether a matrix of one row becomes a vector.
+        stack: function of the settings that gives the number of matrices that the rows are divided into; None for one.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Part(NamedTuple):
     transposed: bool = False
     plus: float = 0.0
     flat: bool = False
+    stack: Callable[[Fields], int] | None = None
 
 
 class Row(NamedTuple):

@@ -68,7 +68,7 @@ class Weight(NamedTuple):
             yield np.require(self.values, requirements=["C", "A"])
         for stored in self.parts:
             for matrix in checkpoint.matrices(stored):
-                if self.part.transposed and matrix.ndim == 2:
+                if self.part.transposed and matrix.ndim == 2 and self.part.stack is None:
                     matrix = matrix.T
                 if self.part.rows is not None and self.is_stack_of_biases:
                     matrix = matrix[:, self.part.rows(checkpoint.config, matrix.shape[1])]
@@ -76,7 +76,10 @@ class Weight(NamedTuple):
                     matrix = matrix[self.part.rows(checkpoint.config, len(matrix))]
                 if self.part.plus and self.name.endswith(".weight"):
                     matrix = as_floats(matrix) + np.float32(self.part.plus)
-                yield np.require(matrix, requirements=["C", "A"])
+                count = self.part.stack(checkpoint.config) if self.part.stack is not None else 1
+                for one in np.split(matrix, count) if count > 1 else [matrix]:
+                    one = one.T if self.part.transposed and self.part.stack is not None else one
+                    yield np.require(one, requirements=["C", "A"])
 
 
 def as_floats(values: np.ndarray) -> np.ndarray:
@@ -175,7 +178,7 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
     *outer, rows, columns = (*first.shape, 1) if vectors else first.shape
     if first.dtype == "MXFP4":  # whose blocks lie along the inputs
         part = part._replace(transposed=False)
-    if part.transposed and not vectors:
+    if part.transposed and not vectors and part.stack is None:
         rows, columns = columns, rows
     if part.rows is not None:
         try:
@@ -185,6 +188,12 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
     shape: tuple[int, ...] = (*outer, rows) if vectors else (*outer, rows, columns)
     if stacked and len(first.shape) == 2 and not vectors:
         shape = (len(parts), *shape)
+    if part.stack is not None:
+        count = part.stack(checkpoint.config)
+        if len(shape) != 2 or rows % count:
+            raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: "
+                             f"need {count} matrices one below the other")  # fmt: skip
+        shape = (count, columns, rows // count) if part.transposed else (count, rows // count, columns)
     source = F32 if part.plus and name.endswith(".weight") else TYPES[first.dtype][0]
     plain = vectors or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
     return Weight(name, shape, source, F32 if plain else source, parts, part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any
 
@@ -109,6 +110,101 @@ def dense_first(c: Fields) -> Keys:
         "interleave_moe_layer_step": 1,
     }  # fmt: skip
     return keys | {"expert_gating_func": 2 if c.has("n_routed_experts") else 1}
+
+
+def latent(c: Fields) -> Keys:
+    """The sizes of latent attention."""
+    rotated, rank = c.integer("qk_rope_head_dim", high=65536), c.integer("kv_lora_rank")
+    keys: Keys = {
+        "attention.kv_lora_rank": rank,
+        "rope.dimension_count": rotated,
+        "attention.key_length": c.integer("qk_nope_head_dim", high=65536) + rotated,
+        "attention.value_length": c.integer("v_head_dim", high=65536),
+    }
+    query_rank = c.integer("q_lora_rank", default=None)
+    return keys if query_rank is None else keys | {"attention.q_lora_rank": query_rank}
+
+
+def deepseek(c: Fields) -> Keys:
+    """Attention to latent vectors, as that of many heads of queries to one of keys."""
+    groups, sizes_ = c.integer("n_group", default=1, high=65536), latent(c)
+    return {
+        **sizes_,
+        "attention.head_count_kv": 1,
+        "attention.key_length": sizes_["attention.kv_lora_rank"] + sizes_["rope.dimension_count"],
+        "attention.value_length": sizes_["attention.kv_lora_rank"],
+        "attention.key_length_mla": sizes_["attention.key_length"],
+        "attention.value_length_mla": sizes_["attention.value_length"],
+        "expert_group_count": groups,
+        "expert_group_used_count": c.integer("topk_group", default=groups, high=groups),
+    }
+
+
+def deepseek_keys(c: Fields, gating: int, normalized: bool) -> Keys:
+    """Keys of both versions. YaRN's factor is one of the scores, not one of q and k."""
+    rope = rope_of(c)
+    keys = dense_first(Fields({**c.values, "n_group": None}, c.where)) | deepseek(c)
+    keys |= {"expert_gating_func": gating, "expert_weights_norm": c.flag("norm_topk_prob", normalized)}
+    if rope.text("rope_type") == "yarn":
+        strength = rope.number("mscale_all_dim", default=0.0)
+        if strength:
+            rope.require("mscale", strength, default=1.0)
+            keys["rope.scaling.yarn_log_multiplier"] = 0.1 * strength
+            keys.pop("rope.scaling.attn_factor", None)
+    return keys
+
+
+def deepseek2(c: Fields) -> Keys:
+    c.require("norm_topk_prob", False, default=False)
+    c.require("topk_method", "greedy", "group_limited_greedy", default="greedy")
+    if c.values.get("topk_method", "greedy") == "greedy":
+        c = Fields({**c.values, "n_group": None, "topk_group": None}, c.where)
+    return deepseek_keys(c, 1, False)
+
+
+def deepseek3(c: Fields) -> Keys:
+    c.require("rope_interleave", True, default=True)
+    return deepseek_keys(c, 2, True)
+
+
+def half_of_heads(values: bool) -> Callable[[Fields, int], np.ndarray]:
+    """Rows of the keys or of the values, which follow one another in each head."""
+
+    def rows(c: Fields, count: int) -> np.ndarray:
+        keys, all_heads = c.integer("qk_nope_head_dim", high=65536), heads(c)
+        if count % all_heads or count // all_heads <= keys:
+            raise ValueError(f"{count} rows are no {all_heads} heads of more than {keys}")
+        index = np.arange(count).reshape(all_heads, -1)
+        return (index[:, keys:] if values else index[:, :keys]).reshape(-1)
+
+    return rows
+
+
+LATENT = {
+    **DECODER,
+    "layers.{}.self_attn.q_a_proj": "blk.{}.attn_q_a",
+    "layers.{}.self_attn.q_a_layernorm": "blk.{}.attn_q_a_norm",
+    "layers.{}.self_attn.q_b_proj": "blk.{}.attn_q_b",
+    "layers.{}.self_attn.kv_a_proj_with_mqa": "blk.{}.attn_kv_a_mqa",
+    "layers.{}.self_attn.kv_a_layernorm": "blk.{}.attn_kv_a_norm",
+    "layers.{}.self_attn.kv_b_proj": "blk.{}.attn_kv_b",
+}
+DEEPSEEK = {
+    **LATENT, **EXPERTS, **SHARED_EXPERTS,
+    "layers.{}.self_attn.kv_b_proj": [
+        Part("blk.{}.attn_k_b", half_of_heads(False), transposed=True, stack=heads),
+        Part("blk.{}.attn_v_b", half_of_heads(True), stack=heads),
+    ],
+}  # fmt: skip
+
+
+def minicpm3(c: Fields) -> Keys:
+    c = Fields({**c.values, "head_dim": None}, c.where)
+    return minicpm(c) | latent(Fields({"v_head_dim": c.integer("hidden_size") // heads(c), **c.values}, c.where))
+
+
+def minicpm3_factors(c: Fields) -> dict[str, np.ndarray]:
+    return frequency_factors(Fields({**c.values, "head_dim": c.integer("qk_rope_head_dim")}, c.where))
 
 
 GLM4_MOE = {
@@ -641,6 +737,9 @@ ROWS = [
     Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, frequency_factors,
         DROPPED),
     Row("MiniCPMForCausalLM", "minicpm", {**DECODER, **PERMUTED}, minicpm, frequency_factors, DROPPED),
+    Row("MiniCPM3ForCausalLM", "minicpm3", LATENT, minicpm3, minicpm3_factors, DROPPED),
+    Row("DeepseekV2ForCausalLM", "deepseek2", DEEPSEEK, deepseek2, dropped=DROPPED, later=True),
+    Row("DeepseekV3ForCausalLM", "deepseek2", DEEPSEEK, deepseek3, dropped=DROPPED, later=True),
     Row("Phi3ForCausalLM", "phi3", PHI3, phi3, frequency_factors, DROPPED),
     Row("Glm4ForCausalLM", "glm4", GLM4, llama, dropped=DROPPED),
     Row("Olmo2ForCausalLM Olmo3ForCausalLM", "olmo2", AFTER, olmo2, dropped=DROPPED),
