@@ -28,6 +28,15 @@ YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_pos
 LAYERS = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
 WINDOWS = {"num_hidden_layers": 4, "layer_types": LAYERS, "sliding_window": 20}
 
+GPT_OSS = {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 20, "num_hidden_layers": 4,
+           "rope_parameters": YARN}  # fmt: skip
+GEMMA4 = {"head_dim": 16, "global_head_dim": 32, "final_logit_softcapping": 3.0, "rope_parameters": {
+    "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}  # fmt: skip
+LATENT = {"head_dim": None, "num_key_value_heads": 4, "q_lora_rank": 24, "kv_lora_rank": 20, "qk_nope_head_dim": 12,
+          "qk_rope_head_dim": 8, "v_head_dim": 10}  # fmt: skip
+DEEPSEEK = {**LATENT, "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+            "n_shared_experts": 2, "first_k_dense_replace": 1}  # fmt: skip
 FALCON = {"head_dim": None, "num_key_value_heads": None, "intermediate_size": None, "ffn_hidden_size": 96}
 
 DELTA_NET = {
@@ -68,12 +77,36 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         **WINDOWS, "query_pre_attn_scalar": 24, "rope_parameters": {
             "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
             "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
+    "gemma3n": ("Gemma3nTextConfig", "Gemma3nForCausalLM", {
+        **WINDOWS, "num_hidden_layers": 6, "layer_types": [*LAYERS[:3], *LAYERS[1:3], LAYERS[2]],
+        "num_kv_shared_layers": 3, "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": VOCAB,
+        "laurel_rank": 8, "altup_num_inputs": 3, "activation_sparsity_pattern": [0.9, 0.7, 0.0, 0.0, 0.5, 0.0],
+        "final_logit_softcapping": 3.0, "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
+    "gemma4": ("Gemma4TextConfig", "Gemma4ForCausalLM", {
+        **WINDOWS, **GEMMA4, "num_hidden_layers": 6, "layer_types": [*LAYERS[:3], *LAYERS[1:3], LAYERS[2]],
+        "num_kv_shared_layers": 3, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 12,
+        "vocab_size_per_layer_input": VOCAB}),
+    "gemma4+experts": ("Gemma4TextConfig", "Gemma4ForCausalLM", {
+        **WINDOWS, **GEMMA4, "layer_types": [*LAYERS[:3], LAYERS[2]], "hidden_size_per_layer_input": 0,
+        "attention_k_eq_v": True, "num_global_key_value_heads": 1, "enable_moe_block": True, "num_experts": 4,
+        "top_k_experts": 2, "moe_intermediate_size": 32}),
     "gemma": ("GemmaConfig", "GemmaForCausalLM", {}),
     "qwen2moe": ("Qwen2MoeConfig", "Qwen2MoeForCausalLM", {
         "head_dim": None, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
         "shared_expert_intermediate_size": 48}),
     "qwen3moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", {
         "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True}),
+    "deepseek2": ("DeepseekV2Config", "DeepseekV2ForCausalLM", {
+        **DEEPSEEK, "n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy",
+        "routed_scaling_factor": 2.0, "rope_parameters": {**YARN, "mscale": 0.707, "mscale_all_dim": 0.707}}),
+    "deepseek2+lite": ("DeepseekV2Config", "DeepseekV2ForCausalLM", {**DEEPSEEK, "q_lora_rank": None}),
+    "deepseek3": ("DeepseekV3Config", "DeepseekV3ForCausalLM", {
+        **DEEPSEEK, "n_group": 4, "topk_group": 2, "n_shared_experts": 1,
+        "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}),
+    "minicpm3": ("MiniCPM3Config", "MiniCPM3ForCausalLM", {
+        **LATENT, "v_head_dim": None, "dim_model_base": 32, "scale_emb": 6}),
     "ernie4_5-moe": ("Ernie4_5_MoeConfig", "Ernie4_5_MoeForCausalLM", {
         "head_dim": None, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32, "moe_num_shared_experts": 2,
         "moe_layer_start_index": 1}),
@@ -81,6 +114,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "first_k_dense_replace": 1,
         "n_shared_experts": 1, "use_qk_norm": True, "routed_scaling_factor": 1.5, "attention_bias": True}),
     "ernie4_5": ("Ernie4_5Config", "Ernie4_5ForCausalLM", {}),
+    "gpt-oss": ("GptOssConfig", "GptOssForCausalLM", GPT_OSS),
+    "gpt-oss+limit": ("GptOssConfig", "GptOssForCausalLM", {
+        **GPT_OSS, "swiglu_limit": 0.8, "swiglu_alpha": 1.5, "rope_parameters": {**YARN, "truncate": False}}),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {"num_hidden_layers": 5, "head_dim": None}),
     "mistral3": ("Ministral3Config", "Ministral3ForCausalLM", {"rope_parameters": {
         **YARN, "llama_4_scaling_beta": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0}}),
@@ -170,11 +206,14 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "mamba", "mamba2", "granitehybrid",
              "falcon-h1", "nemotron_h")  # fmt: skip
 ENCODERS = ("bert", "roberta", "nomic-bert")
-# Kinds that transformers computes by another class: the settings that the class of their own has in place of those
+# Kinds whose config.json differs from what transformers writes: the settings that are others
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
+    # which transformers computes by another class
     "minicpm": {"architectures": ["MiniCPMForCausalLM"], "model_type": "minicpm", "scale_emb": 12, "scale_depth": 1.4,
                 "dim_model_base": 32, "attention_multiplier": None, "embedding_multiplier": None,
                 "residual_multiplier": None, "logits_scaling": None},
+    # as the published models have it, in place of per_layer_config
+    "gemma4+experts": {"per_layer_config": None, "global_head_dim": 32, "num_global_key_value_heads": 1},
 }  # fmt: skip
 # Kinds with factors for short contexts and for long ones: the context of the training
 ORIGINAL_CONTEXTS = {"phi3+longrope": 64}
@@ -200,14 +239,14 @@ def weight(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     values = rng.standard_normal(shape, dtype=np.float32)
     if len(shape) < 2:
-        return 1 + 0.2 * values if name.endswith("weight") else 0.1 * values
+        return 1 + 0.2 * values if name.endswith(("weight", "scalar", "scale")) else 0.1 * values
     return (values / np.sqrt(shape[-1])).astype(np.float32)
 
 
 def write_shard(path: Path, tensors: dict[str, np.ndarray]) -> None:
     """Writes a file of safetensors: the length of the header, the header in JSON, the values."""
     names = {np.dtype(np.float32): "F32", np.dtype(np.float16): "F16", np.dtype(np.uint16): "BF16",
-             np.dtype(np.int64): "I64"}  # fmt: skip
+             np.dtype(np.int64): "I64", np.dtype(np.uint8): "U8"}  # fmt: skip
     header: dict[str, Any] = {}
     offset = 0
     for name, values in tensors.items():

@@ -58,6 +58,9 @@ def test_the_documentation_lists_the_rows():
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+OURS = ("rope.scaling.yarn_truncate", "swiglu_alpha", "swiglu_limit")  # keys that gguf has no name for
+
+
 @pytest.mark.parametrize("kind", hf_models.KINDS)
 def test_names_and_keys_are_those_of_gguf(kind, tmp_path):
     convert(folder_of(tmp_path / "folder", kind), tmp_path / "model.gguf")
@@ -70,12 +73,13 @@ def test_names_and_keys_are_those_of_gguf(kind, tmp_path):
         "rope_factors_short",
     }
     for tensor in reader.tensors:
-        stem = tensor.name.removesuffix(".weight").removesuffix(".bias")
+        stem = tensor.name.removesuffix(".weight").removesuffix(".bias").removesuffix(".scale")
         stem = ".".join("{bid}" if part.isdigit() else part for part in stem.split("."))
         assert stem in known, tensor.name
     groups = (gguf.Keys.LLM, gguf.Keys.Attention, gguf.Keys.Rope, gguf.Keys.General, gguf.Keys.Tokenizer, gguf.Keys.SSM,
               gguf.Keys.ShortConv)  # fmt: skip
     keys = {str(key).replace("{arch}", arch) for group in groups for key in vars(group).values()}
+    keys |= {f"{arch}.{key}" for key in OURS}
     assert {key for key in reader.fields if not key.startswith("GGUF.")} <= keys
 
 
@@ -129,6 +133,68 @@ def test_weights_of_half_precision_stay_as_they_are(kind, tmp_path):
     norm = halves["model.layers.1.input_layernorm.weight"]
     wide = (norm.astype(np.uint32) << 16).view(np.float32) if kind is np.uint16 else norm.astype(np.float32)
     assert np.array_equal(found["blk.1.attn_norm.weight"].data, wide)
+
+
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+
+
+def mxfp4_folders(path):
+    """Two folders with the same weights: experts of MXFP4, and of F32, as gpt-oss has either."""
+    record, rng = hf_models.record("gpt-oss"), np.random.default_rng(5)
+    config = {**record["config"], "intermediate_size": 96}
+    shapes = {name: [{80: 96, 160: 192}.get(n, n) for n in shape] for name, shape in record["shapes"].items()}
+    plain = {name: hf_models.weight(name, tuple(shape), 0) for name, shape in shapes.items()}
+    packed = dict(plain)
+    for name in shapes:
+        if name.endswith(("gate_up_proj", "down_proj")):
+            experts, columns, rows = shapes[name]
+            blocks = rng.integers(0, 256, (experts, rows, columns // 32, 16), np.uint8)
+            scales = rng.integers(120, 124, (experts, rows, columns // 32), np.uint8)
+            pairs = np.stack([FP4[blocks & 15], FP4[blocks >> 4]], -1).reshape(*scales.shape, 32)
+            values = np.ldexp(pairs, scales[..., None].astype(np.int32) - 127).reshape(experts, rows, columns)
+            del packed[name]
+            packed |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+            plain[name] = np.ascontiguousarray(values.swapaxes(1, 2))
+    for folder, tensors in (("packed", packed), ("plain", plain)):
+        (path / folder).mkdir()
+        method = {"quantization_config": {"quant_method": "mxfp4"}} if folder == "packed" else {}
+        (path / folder / "config.json").write_text(json.dumps({**config, **method}))
+        hf_models.write_shard(path / folder / "model.safetensors", tensors)
+    return packed
+
+
+def test_experts_of_mxfp4_keep_their_values(tmp_path):
+    mxfp4_folders(tmp_path)
+    for name in ("packed", "plain"):
+        convert(tmp_path / name, tmp_path / f"{name}.gguf")
+    types = {t.name: t.tensor_type.name for t in gguf.GGUFReader(tmp_path / "packed.gguf").tensors}
+    assert types["blk.1.ffn_up_exps.weight"] == types["blk.3.ffn_down_exps.weight"] == "MXFP4"
+    assert types["blk.1.ffn_up_exps.bias"] == "F32"
+    found, expected = tensors_of(tmp_path / "packed.gguf"), tensors_of(tmp_path / "plain.gguf")
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert np.array_equal(found[name], values), name
+    ids = hf_models.tokens(48)
+    with load(tmp_path / "packed") as folder, load(tmp_path / "packed.gguf") as file:
+        assert np.array_equal(folder.logits(ids), file.logits(ids))
+    convert(tmp_path / "packed", tmp_path / "wide.gguf", "F32")
+    for name, values in tensors_of(tmp_path / "wide.gguf").items():
+        assert np.array_equal(values, expected[name]), name
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t, name: t.pop(f"{name}_scales"), "has no .*_scales' beside it"),
+        (lambda t, name: t.update({f"{name}_scales": t[f"{name}_scales"][:, :-1]}), "need U8, and 16 bytes for each"),
+        (lambda t, name: t.update({f"{name}_blocks": t[f"{name}_blocks"].astype(np.float32)}), "of F32.*need U8"),
+    ],
+)
+def test_damaged_mxfp4_is_refused(change, message, tmp_path):
+    tensors = mxfp4_folders(tmp_path)
+    change(tensors, "model.layers.1.mlp.experts.down_proj")
+    hf_models.write_shard(tmp_path / "packed" / "model.safetensors", tensors)
+    refused(tmp_path / "packed", tmp_path, message)
 
 
 def test_importance_weighs_the_rounding(tmp_path):
@@ -299,6 +365,26 @@ def test_missing_experts_are_named(tmp_path):
     del record["shapes"]["model.layers.1.block_sparse_moe.experts.2.w1.weight"]
     folder = hf_models.write_folder(tmp_path / "folder", record["config"], record["shapes"])
     refused(folder, tmp_path, "'blk.1.ffn_gate_exps.weight' lacks its part 2")
+
+
+def test_keys_of_layers_that_read_those_of_others_are_spare(tmp_path):
+    more = {f"model.layers.5.self_attn.{name}.weight": shape
+            for name, shape in {"k_proj": [64, 64], "v_proj": [64, 64], "k_norm": [32]}.items()}  # fmt: skip
+    convert(folder_of(tmp_path / "more", "gemma4", shapes=more), tmp_path / "more.gguf")
+    convert(folder_of(tmp_path / "plain", "gemma4"), tmp_path / "plain.gguf")
+    assert len(tensors_of(tmp_path / "more.gguf")) == len(tensors_of(tmp_path / "plain.gguf")) + 3
+    ids = hf_models.tokens(48)
+    with load(tmp_path / "more.gguf") as more_, load(tmp_path / "plain.gguf") as plain:
+        assert np.array_equal(more_.logits(ids), plain.logits(ids))
+
+
+def test_tokens_without_an_input_of_layers_get_the_first(tmp_path):
+    """As transformers: the vocabulary of the inputs of layers lacks the last tokens, those of images and sounds."""
+    change, shapes = {"vocab_size_per_layer_input": 60}, {"model.embed_tokens_per_layer.weight": [60, 72]}
+    convert(folder_of(tmp_path / "folder", "gemma3n", change, shapes=shapes), tmp_path / "model.gguf")
+    table = tensors_of(tmp_path / "model.gguf")["per_layer_token_embd.weight"]
+    given = hf_models.weight("model.embed_tokens_per_layer.weight", (60, 72), 0)
+    assert np.array_equal(table, np.concatenate([given, np.repeat(given[:1], 4, 0)]))
 
 
 def test_integers_are_no_weights(tmp_path):

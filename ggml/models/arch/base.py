@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import ggml
@@ -40,7 +41,8 @@ class Routing(NamedTuple):
         late: True to choose by the logits, and to make scores of those of the chosen experts only.
         bias: name of a bias [n_expert] that is added to choose, but not to weigh; "" for none.
         groups: experts are divided into so many groups; only those of the best ones can be chosen. 0 for no groups.
-        groups_used: number of groups that are kept: those with the largest sums of their two best scores.
+        groups_used: number of groups that are kept: those with the largest sums of their best scores.
+        group_best: how many of the scores of a group are summed.
         normalized: True to divide the weights by their sum.
     """
 
@@ -49,6 +51,7 @@ class Routing(NamedTuple):
     bias: str = ""
     groups: int = 0
     groups_used: int = 0
+    group_best: int = 2
     normalized: bool = True
 
 
@@ -107,6 +110,7 @@ class Linear:
         self.adapters, self.edits = adapters or {}, edits or {}
         self.traced = set(traced)
         self.stored: dict[Any, Any] = {}  # keys and values, by the cache that has them; without caches by layer
+        self.passed: dict[str, Any] = {}  # what a function of the architecture leaves for those that follow
         self.effects: list[Tensor] = []  # nodes beside those that the result depends on: what is stored for later
         self.points: dict[str, Tensor] = {}  # every point that was built
         self.points_of_results: Collection[str] = ()  # those that follow `last`
@@ -129,6 +133,11 @@ class Linear:
             need = "f32, f16 or bf16" if len(ne) == 1 else "a float type or a quantised one"
             raise ValueError(f"load: tensor {name!r} is {ggml.ggml_type_name(kind).decode()}: need {need}")
         return tensor
+
+    def check_undivided(self) -> None:
+        """Refuses to build a rank's part, of an architecture whose matrices are divided otherwise."""
+        if self.config is not self.whole:
+            raise ValueError(f"load: comm: architecture {self.config.arch!r} can't be divided among ranks")
 
     def point(self, name: str, x: Tensor) -> Tensor:
         """Names a value: it can be traced, and edits change it on the way."""
@@ -159,9 +168,9 @@ class Linear:
             return y
         return ggml.ggml_add(self.ctx, y, self.weight(name + ".bias", y.contents.ne[0]))
 
-    def embedding(self, ids: Tensor, name: str, rows: int) -> Tensor:
-        """Rows of a table [C, rows]: [C, N]."""
-        table = self.weight(name + ".weight", self.config.n_embd, rows)
+    def embedding(self, ids: Tensor, name: str, rows: int, width: int = 0) -> Tensor:
+        """Rows of a table [width, rows], C wide if 0 is given: [width, N]."""
+        table = self.weight(name + ".weight", width or self.config.n_embd, rows)
         y = ggml.ggml_get_rows(self.ctx, table, ids)
         for pair in self.adapters.get(name + ".weight", ()):  # the table is transposed: A is [rank, rows], B [rank, C]
             low = ggml.ggml_mul_mat(self.ctx, pair.b, ggml.ggml_get_rows(self.ctx, pair.a, ids))
@@ -216,9 +225,12 @@ class Attention(Norms):
             first += count
         return parts
 
-    def rope(self, x: Tensor, mode: int, rope: Rope, factors: Tensor | None = None) -> Tensor:
-        """Rotary positions (arXiv:2104.09864): pairs of elements of x [D, heads, N] are rotated by the position."""
-        n_rot = self.config.n_rot
+    def rope(self, x: Tensor, mode: int, rope: Rope, factors: Tensor | None = None, n_rot: int = 0) -> Tensor:
+        """Rotary positions (arXiv:2104.09864): pairs of elements of x [D, heads, N] are rotated by the position.
+
+        factors: divisors of the frequencies, [n_rot / 2]; n_rot: elements that are rotated, those of the config for 0.
+        """
+        n_rot = n_rot or self.config.n_rot
         return ggml.ggml_rope_ext(self.ctx, x, self.inputs.positions, factors, n_rot, mode, *rope.arguments())
 
     def attention(
@@ -304,21 +316,74 @@ class Attention(Norms):
         LongRoPE (arXiv:2402.13753) has two sets: one for contexts up to that of the training, one for longer ones.
         """
         c = self.config
+        if c.rope.ext_factor and not c.yarn_truncate:
+            return self.yarn_divisors()
         names = ["rope_freqs.weight", f"rope_factors_{'long' if c.n_ctx > c.rope.n_ctx_orig else 'short'}.weight"]
         return next((self.weight(name, c.n_rot // 2) for name in names if self.has(name)), None)
+
+    def yarn_divisors(self) -> Tensor:
+        """The divisors of the frequencies by YaRN (arXiv:2309.00071) without rounding, which ggml_rope_ext does."""
+        ctx, n, rope = self.ctx, self.config.n_rot, self.config.rope
+        low, high = (
+            n * math.log(rope.n_ctx_orig / (beta * 2 * math.pi)) / (2 * math.log(rope.freq_base))
+            for beta in (rope.beta_fast, rope.beta_slow)
+        )
+        low, high = max(low, 0.0), min(high, n - 1.0)
+        width = max(high - low, 1e-3)
+        ramp = ggml.ggml_scale_bias(ctx, ggml.ggml_arange(ctx, 0, n // 2, 1), 1 / width, -low / width)
+        ramp = ggml.ggml_clamp(ctx, ramp, 0.0, 1.0)
+        frequencies = ggml.ggml_scale_bias(ctx, ramp, rope.freq_scale - 1, 1.0)
+        return ggml.ggml_div(ctx, ggml.ggml_fill(ctx, ramp, 1.0), frequencies)
 
     def rotated(self, layer: int, *heads: Tensor) -> list[Tensor]:
         """Rotary positions of q and k, as the layer has them."""
         c, factors = self.config, self.frequency_factors()
         rope = c.rope_local if c.local[layer] else c.rope
+        if rope.ext_factor and not c.yarn_truncate:
+            magnitude = rope.attn_factor * (1 - 0.1 * math.log(rope.freq_scale))
+            rope = replace(rope, freq_scale=1.0, ext_factor=0.0, attn_factor=magnitude)
         assert c.rope_mode is not None
         return [self.rope(x, c.rope_mode, rope, factors) for x in heads]
 
-    def attended(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0) -> Tensor:
+    def attended(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0, sinks: Tensor | None = None
+    ) -> Tensor:
         """Attention and its output matrix: [C, N]. Scores are multiplied by `scale`, by default_scale() for 0."""
         b = f"blk.{layer}."
-        h = self.attention(layer, q, k, v, scale or self.default_scale())
+        h = self.attention(layer, q, k, v, scale or self.default_scale(), sinks)
         return self.point(b + "attn_out", self.linear(h, b + "attn_output", self.config.n_embd))
+
+    def head_norms(self, layer: int, q: Tensor, k: Tensor) -> list[Tensor]:
+        """q and k with their norms."""
+        return [self.rms_norm(x, f"blk.{layer}.attn_{name}_norm") for x, name in ((q, "q"), (k, "k"))]
+
+    def self_attention(
+        self, layer: int, x: Tensor, *, normed: str = "", rotates: bool = True, scale: float = 0.0,
+        factor: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """The first half of a layer, attention(norm(x)): [C, N] of the residual stream x [C, N].
+
+        Args:
+            layer: its number.
+            x: the residual stream.
+            normed: "before" or "after": when the heads of q and k are normed, before their rotation or after it.
+            rotates: whether the layer has positions.
+            scale: factor of the scores; 0 for default_scale().
+            factor: factor of the queries of each token, [1, 1, N]; or None.
+        """
+        b = f"blk.{layer}."
+        h = self.point(b + "attn_norm", self.rms_norm(x, b + "attn_norm"))
+        q, k, v = self.queries_keys_values(layer, h)
+        if normed == "before":
+            q, k = self.head_norms(layer, q, k)
+        if rotates:
+            q, k = self.rotated(layer, q, k)
+        if normed == "after":
+            q, k = self.head_norms(layer, q, k)
+        if factor is not None:
+            q = ggml.ggml_mul(self.ctx, q, factor)
+        sinks = b + "attn_sinks.weight"
+        return self.attended(layer, q, k, v, scale, self.weight(sinks, self.config.n_head) if self.has(sinks) else None)
 
 
 class FeedForward(Attention):
@@ -331,8 +396,7 @@ class FeedForward(Attention):
 
     def gated_together(self, x: Tensor, name: str, activation: Callable) -> Tensor:
         """As gated, with gate and up in one matrix: down(activation(up x)), whose activation takes both halves."""
-        if self.config is not self.whole:
-            raise ValueError(f"load: comm: architecture {self.config.arch!r} can't be divided among ranks")
+        self.check_undivided()
         both = self.linear(x, name + "_up", 2 * self.config.n_ff)
         return self.linear(activation(self.ctx, both), name + "_down", self.config.n_embd)
 
@@ -363,38 +427,45 @@ class FeedForward(Attention):
             weights = score(ctx, weights)
         if routing.normalized:
             weights = ggml.ggml_div(ctx, weights, ggml.ggml_sum_rows(ctx, weights))
+        if self.has(name + "_down_exps.scale"):
+            scales = ggml.ggml_reshape_2d(ctx, self.weight(name + "_down_exps.scale", c.n_expert), 1, c.n_expert)
+            ids = ggml.ggml_reshape_1d(ctx, ggml.ggml_cont(ctx, chosen), c.n_expert_used * n)
+            scales = ggml.ggml_reshape_2d(ctx, ggml.ggml_get_rows(ctx, scales, ids), c.n_expert_used, n)
+            weights = ggml.ggml_mul(ctx, weights, scales)
         return chosen, ggml.ggml_reshape_3d(ctx, self.scale(weights, c.expert_scale), 1, c.n_expert_used, n)
 
     def best_groups(self, scores: Tensor, routing: Routing) -> Tensor:
         """Scores [experts, N] with -inf for the experts of all groups but the best."""
         ctx, (experts, n), groups = self.ctx, scores.contents.ne[:2], routing.groups
         size = experts // groups
+        count = min(routing.group_best, size)
         by_group = ggml.ggml_reshape_3d(ctx, scores, size, groups, n)
-        best = ggml.ggml_argsort_top_k(ctx, by_group, min(2, size))  # [2, groups, N]
+        best = ggml.ggml_argsort_top_k(ctx, by_group, count)  # [count, groups, N]
         single = ggml.ggml_reshape_3d(ctx, scores, 1, size, groups * n)
-        best = ggml.ggml_get_rows(
-            ctx, single, ggml.ggml_reshape_2d(ctx, ggml.ggml_cont(ctx, best), min(2, size), groups * n)
-        )
-        sums = ggml.ggml_sum_rows(ctx, ggml.ggml_reshape_3d(ctx, best, min(2, size), groups, n))  # [1, groups, N]
+        best = ggml.ggml_reshape_2d(ctx, ggml.ggml_cont(ctx, best), count, groups * n)
+        best = ggml.ggml_reshape_3d(ctx, ggml.ggml_get_rows(ctx, single, best), count, groups, n)
+        sums = ggml.ggml_sum_rows(ctx, best)  # [1, groups, N]
         kept = ggml.ggml_argsort_top_k(ctx, ggml.ggml_reshape_2d(ctx, sums, groups, n), routing.groups_used)
         kept = ggml.ggml_cont(ctx, kept)
         hidden = ggml.ggml_fill(ctx, by_group, -math.inf)
         result = ggml.ggml_set_rows(ctx, hidden, ggml.ggml_get_rows(ctx, by_group, kept), kept)
         return ggml.ggml_reshape_2d(ctx, result, experts, n)
 
-    def experts(self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING) -> Tensor:
+    def experts(
+        self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING,
+        routed_by: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         """A mixture of experts (arXiv:2401.04088): for each token the sum over its best experts of weight * gated(x).
 
         Without a routing of its own, the weights are the softmax over the router's scores, normalised over the chosen
-        experts.
+        experts. The router reads `routed_by` if it is given, else x.
         """
         c, ctx, n = self.config, self.ctx, x.contents.ne[1]
-        chosen, weights = self.routed(x, name, routing)
+        chosen, weights = self.routed(x if routed_by is None else routed_by, name, routing)
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
         if self.inputs.exact:
             columns, chosen = self.with_more_rows(columns, chosen)
-        gate = self.linear_of_experts(columns, name + "_gate_exps", c.n_ff, chosen)  # [n_ff, used, N]
-        up = self.linear_of_experts(columns, name + "_up_exps", c.n_ff, chosen)
+        gate, up = self.gates_of_experts(columns, name, chosen)  # [n_ff, used, N]
         y = self.linear_of_experts(activation(ctx, gate, up), name + "_down_exps", c.n_embd, chosen)
         if self.inputs.exact:
             y = ggml.ggml_view_3d(ctx, y, c.n_embd, c.n_expert_used, n, y.contents.nb[1], y.contents.nb[2], 0)
@@ -404,6 +475,15 @@ class FeedForward(Attention):
             part = ggml.ggml_view_2d(ctx, y, c.n_embd, n, nb[2], i * nb[1])
             total = part if total is None else self.add(total, part)
         return ggml.ggml_cont(ctx, total) if c.n_expert_used == 1 else total
+
+    def gates_of_experts(self, x: Tensor, name: str, chosen: Tensor) -> list[Tensor]:
+        """gate x and up x of the chosen experts, [n_ff, used, N] from x [C, 1, N], by two matrices or by one."""
+        n = self.config.n_ff
+        if not self.has(name + "_gate_up_exps.weight"):
+            return [self.linear_of_experts(x, f"{name}_{part}_exps", n, chosen) for part in ("gate", "up")]
+        y = self.linear_of_experts(x, name + "_gate_up_exps", 2 * n, chosen)
+        (_, used, rows, _), nb = y.contents.ne, y.contents.nb
+        return [ggml.ggml_view_3d(self.ctx, y, n, used, rows, nb[1], nb[2], 4 * n * i) for i in (0, 1)]
 
     def with_more_rows(self, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """x [C, 1, N] and the experts [used, N] with further rows, in which each expert occurs EXPERT_ROWS times.
@@ -421,10 +501,15 @@ class FeedForward(Attention):
         return x, ggml.ggml_concat(ctx, chosen, ggml.ggml_cast(ctx, numbers, ggml.GGML_TYPE_I32), 1)
 
     def linear_of_experts(self, x: Tensor, name: str, n_out: int, chosen: Tensor) -> Tensor:
-        """W[expert] x for each chosen expert: [n_out, used, N] from x [n_in, 1 or used, N]."""
+        """W[expert] x + b[expert] for each chosen expert: [n_out, used, N] from x [n_in, 1 or used, N].
+
+        b is added where the file has one.
+        """
         w = self.weight(name + ".weight", x.contents.ne[0], n_out, self.config.n_expert)
         x = self.point(name + ".in", x)
         y = ggml.ggml_mul_mat_id(self.ctx, w, x, chosen)
+        if self.has(name + ".bias"):
+            y = ggml.ggml_add_id(self.ctx, y, self.weight(name + ".bias", n_out, self.config.n_expert), chosen)
         for pair in self.adapters.get(name + ".weight", ()):
             low = ggml.ggml_mul_mat_id(self.ctx, pair.a, x, chosen)
             low = ggml.ggml_mul_mat_id(self.ctx, pair.b, low, chosen)

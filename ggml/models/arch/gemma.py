@@ -26,7 +26,7 @@ def layer(g, i, x):
     k = g.heads(g.linear(h, b + "attn_k", c.n_head_kv * c.key_dim), c.n_head_kv)
     v = g.heads(g.linear(h, b + "attn_v", c.n_head_kv * c.value_dim), c.n_head_kv)
     if c.arch == "gemma3":
-        q, k = g.rms_norm(q, b + "attn_q_norm"), g.rms_norm(k, b + "attn_k_norm")
+        q, k = g.head_norms(i, q, k)
     rope = c.rope_local if c.local[i] else c.rope
     q, k = g.rope(q, c.rope_mode, rope), g.rope(k, c.rope_mode, rope)
     size = c.n_embd // g.whole.n_head if (c.arch, c.n_layer) in LARGE else c.key_dim

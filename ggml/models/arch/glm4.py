@@ -10,11 +10,7 @@ __all__ = ["embed", "head", "layer"]
 def layer(g, i, x):
     """x += norm(attention(norm(x))), then x += norm(ffn(norm(x)))."""
     b = f"blk.{i}."
-    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
-    q, k, v = g.queries_keys_values(i, h)
-    q, k = g.rotated(i, q, k)
-    h = g.attended(i, q, k, v)
-    x, h = g.keep_last(i, x, h)
+    x, h = g.keep_last(i, x, g.self_attention(i, x))
     x = g.point(b + "ffn_in", g.add(x, g.rms_norm(h, b + "post_attention_norm")))
 
     h = g.point(b + "ffn_norm", g.rms_norm(x, b + "ffn_norm"))

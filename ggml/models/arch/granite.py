@@ -11,7 +11,7 @@ from . import llama
 def keys(k):
     """The factors; of MiniCPM those of its first models, where a file has none."""
     embedding = residual = logits = 1.0
-    if k.arch == "minicpm":
+    if k.arch in ("minicpm", "minicpm3"):
         embedding = 12.0
         residual = 1.4 / math.sqrt(k.integer("block_count", high=4096))
         logits = k.integer("embedding_length") / 256
@@ -30,19 +30,14 @@ def embed(g):
     return g.point("token_embd", g.scale(x, g.config.own["embedding_scale"]))
 
 
-def layer(g, i, x):
+def attention(g, i, x, rotates=True):
+    """attention(norm(x)) with the scale of the file."""
+    return g.self_attention(i, x, rotates=rotates, scale=g.config.own["attention_scale"])
+
+
+def layer(g, i, x, attention=attention):
     """x += scale * attention(norm(x)), then x += scale * ffn(norm(x))."""
-    b = f"blk.{i}."
-    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
-    return feed_forward(g, i, x, attention(g, i, h))
-
-
-def attention(g, i, h, rotates=True):
-    """Attention with the scale of the file."""
-    q, k, v = g.queries_keys_values(i, h)
-    if rotates:
-        q, k = g.rotated(i, q, k)
-    return g.attended(i, q, k, v, g.config.own["attention_scale"])
+    return feed_forward(g, i, x, attention(g, i, x))
 
 
 def feed_forward(g, i, x, h):

@@ -19,6 +19,8 @@ def caches(c):
 def layer(g, i, x):
     """x += scale * attention(norm(x)) or scale * mixer(norm(x)), then x += scale * ffn(norm(x))."""
     c, b = g.config, f"blk.{i}."
-    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
-    h = granite.attention(g, i, h, c.own["rotates"]) if c.attends[i] else mamba.mamba2(g, i, h)
+    if c.attends[i]:
+        h = granite.attention(g, i, x, c.own["rotates"])
+    else:
+        h = mamba.mamba2(g, i, g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm")))
     return granite.feed_forward(g, i, x, h)

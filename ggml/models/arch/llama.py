@@ -5,6 +5,8 @@ They differ in what their files hold: biases of q, k and v (Qwen 2), norms of q 
 
 import ggml
 
+NORMED = ("qwen3", "qwen3moe", "lfm2", "lfm2moe")  # with norms of q and k
+
 
 def embed(g):
     """x = token_embd[id]."""
@@ -18,13 +20,7 @@ def layer(g, i, x):
 
 def attention(g, i, x):
     """attention(norm(x))."""
-    c, b = g.config, f"blk.{i}."
-    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
-    q, k, v = g.queries_keys_values(i, h)
-    if c.arch in ("qwen3", "qwen3moe", "lfm2", "lfm2moe"):
-        q, k = g.rms_norm(q, b + "attn_q_norm"), g.rms_norm(k, b + "attn_k_norm")
-    q, k = g.rotated(i, q, k)
-    return g.attended(i, q, k, v)
+    return g.self_attention(i, x, normed="before" if g.config.arch in NORMED else "")
 
 
 def feed_forward(g, i, x, h, experts=None, norm="ffn_norm"):

@@ -23,10 +23,5 @@ def temperature(g):
 
 def layer(g, i, x):
     """x += attention(norm(x)), then x += ffn(norm(x))."""
-    b = f"blk.{i}."
-    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
-    q, k, v = g.queries_keys_values(i, h)
-    q, k = g.rotated(i, q, k)
-    if g.config.own["temperature"]:
-        q = ggml.ggml_mul(g.ctx, q, temperature(g))
-    return feed_forward(g, i, x, g.attended(i, q, k, v))
+    factor = temperature(g) if g.config.own["temperature"] else None
+    return feed_forward(g, i, x, g.self_attention(i, x, factor=factor))

@@ -18,7 +18,7 @@ def layer(g, i, x):
     c, b = g.config, f"blk.{i}."
     if c.arch == "exaone4":
         q, k, v = g.queries_keys_values(i, x)
-        q, k = g.rms_norm(q, b + "attn_q_norm"), g.rms_norm(k, b + "attn_k_norm")
+        q, k = g.head_norms(i, q, k)
         if c.local[i] or not c.window:
             q, k = g.rotated(i, q, k)
     else:

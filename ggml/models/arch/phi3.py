@@ -11,11 +11,7 @@ __all__ = ["embed", "head", "layer"]
 def layer(g, i, x):
     """x += attention(norm(x)), then x += ffn(norm(x))."""
     b = f"blk.{i}."
-    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
-    q, k, v = g.queries_keys_values(i, h)
-    q, k = g.rotated(i, q, k)
-    h = g.attended(i, q, k, v)
-    x, h = g.keep_last(i, x, h)
+    x, h = g.keep_last(i, x, g.self_attention(i, x))
     x = g.point(b + "ffn_in", g.add(x, h))
 
     h = g.point(b + "ffn_norm", g.rms_norm(x, b + "ffn_norm"))

@@ -8,9 +8,4 @@ WITHOUT = 4  # every so many layers
 
 def layer(g, i, x):
     """x += attention(norm(x)), then x += ffn(norm(x))."""
-    b = f"blk.{i}."
-    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
-    q, k, v = g.queries_keys_values(i, h)
-    if (i + 1) % WITHOUT:
-        q, k = g.rotated(i, q, k)
-    return feed_forward(g, i, x, g.attended(i, q, k, v))
+    return feed_forward(g, i, x, g.self_attention(i, x, rotates=(i + 1) % WITHOUT != 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,9 @@ TYPES = {
     "F32": (ggml.GGML_TYPE_F32, np.float32),
     "F16": (ggml.GGML_TYPE_F16, np.float16),
     "BF16": (ggml.GGML_TYPE_BF16, np.uint16),
+    "MXFP4": (ggml.GGML_TYPE_MXFP4, np.uint8),  # of two tensors, see Checkpoint._join
 }
+BLOCKS, SCALES = "_blocks", "_scales"
 SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
          "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8}  # fmt: skip
 
@@ -35,6 +38,7 @@ class Stored(NamedTuple):
         shape: in NumPy order.
         dtype: name of its type, as in safetensors.
         path, offset: where its bytes lie.
+        scales: of MXFP4 the tensor of the exponents.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Stored(NamedTuple):
     dtype: str
     path: str
     offset: int
+    scales: Stored | None = None
 
 
 class Checkpoint:
@@ -73,8 +78,11 @@ class Checkpoint:
         merged = {**{k: v for k, v in whole.values.items() if k != "text_config"}, **text.values}
         self.has_images = bool(text.values)
         self.config = Fields(merged, path)
-        if whole.has("quantization_config"):
-            raise ValueError(f"convert: {path}: 'quantization_config' is given: need weights of F32, F16 or BF16")
+        method = whole.inside("quantization_config").values.get("quant_method")
+        if whole.has("quantization_config") and method != "mxfp4":
+            raise ValueError(
+                f"convert: {path}: 'quantization_config' is given: need weights of F32, F16, BF16 or MXFP4"
+            )
         self._maps: dict[str, mmap.mmap] = {}
         self.stored: dict[str, Stored] = {}
         if weights:
@@ -108,6 +116,21 @@ class Checkpoint:
         for name, file in places.items():
             if name not in self.stored or os.path.basename(self.stored[name].path) != file:
                 raise ValueError(f"convert: {os.path.join(self.folder, file)}: tensor {name!r} is not in this file")
+        for name in [name for name in self.stored if name.endswith(BLOCKS)]:
+            self._join(name.removesuffix(BLOCKS))
+
+    def _join(self, name: str) -> None:
+        """Makes one tensor of MXFP4 of its blocks, u8 [..., n / 32, 16], and their scales, u8 [..., n / 32]."""
+        blocks, scales = self.stored.pop(name + BLOCKS), self.stored.pop(name + SCALES, None)
+        if scales is None:
+            raise ValueError(f"convert: {blocks.path}: tensor {blocks.name!r} has no {name + SCALES!r} beside it")
+        if (blocks.dtype, scales.dtype) != ("U8", "U8") or blocks.shape != (*scales.shape, 16) or not scales.shape:
+            raise ValueError(
+                f"convert: {blocks.path}: tensor {blocks.name!r} is {list(blocks.shape)} of {blocks.dtype}, "
+                f"{scales.name!r} {list(scales.shape)} of {scales.dtype}: need U8, and 16 bytes for each scale"
+            )
+        shape = (*scales.shape[:-1], 32 * scales.shape[-1])
+        self.stored[name] = Stored(name, shape, "MXFP4", blocks.path, blocks.offset, scales)
 
     def _add(self, path: str) -> None:
         """Reads the header of a shard."""
@@ -133,6 +156,25 @@ class Checkpoint:
                 raise ValueError(f"convert: {path}: tensor {name!r} is also in {self.stored[name].path}")
             self.stored[name] = Stored(name, shape, dtype, path, offset)
             offset += size
+
+    def matrices(self, stored: Stored, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
+        """The values of a tensor in a shape, matrix by matrix if it is a stack; of bf16 their bits, of MXFP4 the blocks
+        of ggml.
+
+        A block here has the elements 2j and 2j + 1 in its byte j; one of ggml has 1 byte of the scale, and in byte j
+        the elements j and j + 16.
+        """
+        if stored.scales is None:
+            whole = self.read(stored).reshape(shape)
+            yield from whole if whole.ndim == 3 else [whole]
+            return
+        of_scales = stored.scales
+        scales = self.read(Stored(of_scales.name, of_scales.shape, "MXFP4", of_scales.path, of_scales.offset))
+        blocks = self.read(Stored(stored.name, (*scales.shape, 16), "MXFP4", stored.path, stored.offset))
+        for scale, block in zip(scales, blocks, strict=True) if scales.ndim == 3 else [(scales, blocks)]:
+            pairs = np.stack([block & 15, block >> 4], -1).reshape(*scale.shape, 2, 16)
+            both = np.concatenate([scale[..., None], pairs[..., 0, :] | pairs[..., 1, :] << 4], -1)
+            yield both.reshape(*scale.shape[:-1], -1)
 
     def read(self, stored: Stored) -> np.ndarray:
         """The values of a tensor in the pages of its file; of bf16 their bits."""

@@ -78,7 +78,7 @@ class FolderFile(Owner):
     def _add(self, checkpoint: Checkpoint, name: str, weight: Weight, mmap: bool) -> None:
         """Adds a tensor, in the pages of its shard if it needs no change."""
         memory, part = None, weight.part
-        stays = len(weight.parts) == 1 and part.unchanged
+        stays = len(weight.parts) == 1 and part.unchanged and weight.parts[0].scales is None
         if mmap and stays and weight.kind == weight.source and weight.parts[0].offset % ALIGNMENT == 0:
             memory = checkpoint.read(weight.parts[0])
             self.places[name] = weight.parts[0].path, weight.parts[0].offset

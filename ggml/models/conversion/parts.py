@@ -100,6 +100,11 @@ def slices(n: int, i: int) -> Callable[[Fields, int], np.ndarray]:
     return lambda c, rows: np.arange(rows // n * i, rows // n * (i + 1))
 
 
+def every(n: int, i: int) -> Callable[[Fields, int], np.ndarray]:
+    """Rows i, i + n, i + 2 n, ..."""
+    return lambda c, rows: np.arange(i, rows, n)
+
+
 def falcon_heads(c: Fields, rows: int) -> np.ndarray:
     """Rows of [q of all heads, k, v] of Falcon's matrix: each head of keys follows the queries that use it."""
     if not c.flag("new_decoder_architecture", False):
@@ -260,7 +265,6 @@ def rotation(c: Fields, kind: str = "full_attention") -> Keys:
         keys |= {"rope.scaling.type": "linear", "rope.scaling.factor": rope.number("factor", low=1e-6)}
     elif rope_type == "yarn":
         factor = rope.number("factor", low=1e-6)
-        rope.require("truncate", None, True)
         keys |= {
             "rope.scaling.type": "yarn",
             "rope.scaling.factor": factor,
@@ -268,6 +272,8 @@ def rotation(c: Fields, kind: str = "full_attention") -> Keys:
             "rope.scaling.yarn_beta_fast": rope.number("beta_fast", default=32.0),
             "rope.scaling.yarn_beta_slow": rope.number("beta_slow", default=1.0),
         }
+        if not rope.flag("truncate", True):
+            keys["rope.scaling.yarn_truncate"] = False
         magnitude = rope.number("attention_factor", default=None)
         if magnitude is None:
             scale, divisor = rope.number("mscale", default=0.0), rope.number("mscale_all_dim", default=0.0)
@@ -281,7 +287,7 @@ def rotation(c: Fields, kind: str = "full_attention") -> Keys:
         magnitude = 1.0 if factor <= 1 or original < 2 else math.sqrt(1 + math.log(factor) / math.log(original))
         keys["rope.scaling.original_context_length"] = original
         keys["rope.scaling.attn_factor"] = rope.number("attention_factor", default=magnitude)
-    elif rope_type not in ("default", "llama3", "dynamic"):  # dynamic: as usual within the context
+    elif rope_type not in ("proportional", "default", "llama3", "dynamic"):  # dynamic: as usual within the context
         raise rope.wrong("rope_type", rope_type, "default, linear, dynamic, yarn, llama3 or longrope")
     return keys
 

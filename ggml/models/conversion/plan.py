@@ -17,8 +17,9 @@ import ggml
 
 from ..._errors import bare as bare_message
 from ..._io.tensor_types import UNCHANGED
-from ..arch import FAMILIES
+from ..arch import FAMILIES, caches_of
 from ..arch.base import Builder, Inputs
+from ..arch.keeps import Shared
 from ..files.config import read_config
 from .checkpoint import TYPES, Checkpoint, Stored, optional
 from .fields import Fields, optional_json
@@ -27,10 +28,11 @@ from .rows import BY_CLASS
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
-            "backbone.", "bert.", "roberta.")  # fmt: skip
-IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.")
+             "backbone.", "bert.", "roberta.")  # fmt: skip
+IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "embed_vision.", "audio_tower.",
+          "embed_audio.")  # fmt: skip
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
-ENDS = (".weight", ".bias", ".")  # of names that are complete
+ENDS = (".weight", ".bias", ".scale", ".")  # of names that are complete
 F32 = ggml.GGML_TYPE_F32
 POOLING = {"pooling_mode_mean_tokens": 1, "pooling_mode_cls_token": 2, "pooling_mode_lasttoken": 3}
 SAMPLING = {"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
@@ -58,17 +60,21 @@ class Weight(NamedTuple):
     part: Part = Part("")
     values: np.ndarray | None = None
 
+    @property
+    def is_stack_of_biases(self) -> bool:
+        return self.name.endswith(".bias") and len(self.shape) == 2
+
     def matrices(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
         """The matrices of the tensor one by one, of bf16 the bits."""
         if self.values is not None:
             yield np.require(self.values, requirements=["C", "A"])
         for stored in self.parts:
-            whole = checkpoint.read(stored)
-            whole = whole.reshape(self.part.reshaped(checkpoint.config, whole.shape))
-            for matrix in whole if whole.ndim == 3 else [whole]:
-                if self.part.transposed and matrix.ndim == 2:
+            for matrix in checkpoint.matrices(stored, self.part.reshaped(checkpoint.config, stored.shape)):
+                if is_transposed(self.part, stored) and matrix.ndim == 2:
                     matrix = matrix.T
-                if self.part.rows is not None:
+                if self.part.rows is not None and self.is_stack_of_biases:
+                    matrix = matrix[:, self.part.rows(checkpoint.config, matrix.shape[1])]
+                elif self.part.rows is not None:
                     matrix = matrix[self.part.rows(checkpoint.config, len(matrix))]
                 if self.part.columns is not None:
                     matrix = np.take(matrix, self.part.columns(checkpoint.config, matrix.shape[-1]), -1)
@@ -77,6 +83,11 @@ class Weight(NamedTuple):
                 if self.part.function is not None:
                     matrix = self.part.function(checkpoint.config, as_floats(matrix))
                 yield np.require(matrix, requirements=["C", "A"])
+
+
+def is_transposed(part: Part, stored: Stored) -> bool:
+    """Whether a matrix is stored as [n_in, n_out]; blocks of MXFP4 lie along the inputs."""
+    return part.transposed and stored.dtype != "MXFP4"
 
 
 def as_floats(values: np.ndarray) -> np.ndarray:
@@ -137,7 +148,7 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
             if not new.endswith(ENDS):
                 new += f".{suffix}"
             new = new.removesuffix(".")
-            place = numbers[1] if len(numbers) > 1 else 0
+            place = numbers[-1] if len(numbers) > part.name.count("{}") else 0
             members = found.setdefault(new, (part, {}))[1]
             if place in members:
                 raise ValueError(f"convert: {stored.path}: {stored.name!r} and {members[place].name!r} are one tensor")
@@ -174,8 +185,9 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
     given = part.reshaped(checkpoint.config, first.shape)
     if math.prod(given) != math.prod(first.shape):
         raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need {list(given)}")
-    *outer, rows, columns = (*given, 1) if len(given) == 1 else given
-    if part.transposed and len(given) == 2:
+    vectors = len(given) == 1 or (name.endswith(".bias") and len(given) == 2)  # the latter of experts
+    *outer, rows, columns = (*given, 1) if vectors else given
+    if is_transposed(part, first) and not vectors:
         rows, columns = columns, rows
     if part.rows is not None or part.columns is not None:
         try:
@@ -183,12 +195,12 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
             columns = len(part.columns(checkpoint.config, columns)) if part.columns is not None else columns
         except ValueError as error:
             raise ValueError(f"convert: {first.path}: tensor {first.name!r}: {error}") from None
-    shape: tuple[int, ...] = (rows,) if len(given) == 1 else (*outer, rows, columns)
-    if stacked and len(given) == 2:
+    shape: tuple[int, ...] = (*outer, rows) if vectors else (*outer, rows, columns)
+    if stacked and len(given) == 2 and not vectors:
         shape = (len(parts), *shape)
     changed = part.function is not None or (part.plus and name.endswith(".weight"))
     source = F32 if changed else TYPES[first.dtype][0]
-    plain = len(shape) == 1 or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
+    plain = vectors or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
     return Weight(name, shape, source, F32 if plain else source, parts, part)
 
 
@@ -266,7 +278,11 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         x = family.module.head(g, x)
         if config.logits:
             g.output(x)
-        unused = sorted(set(weights) - tensors.used - {"rope_factors_long.weight", "rope_factors_short.weight"})
+        spare = {"rope_factors_long.weight", "rope_factors_short.weight"}
+        for i, kept in enumerate(caches_of(config)):
+            if isinstance(kept, Shared):  # the layer reads what another one has, and its own are not needed
+                spare |= {f"blk.{i}.attn_{part}.weight" for part in ("k", "v", "k_norm")}
+        unused = sorted(set(weights) - tensors.used - spare)
         if unused:
             raise ValueError(f"the architecture {row.arch!r} does not use tensor {unused[0]!r}")
     except ValueError as error:

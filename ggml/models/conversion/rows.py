@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,7 @@ from .parts import (
     Part,
     Row,
     by_head,
+    every,
     falcon_heads,
     frequency_factors,
     granite_factors,
@@ -110,6 +114,105 @@ def dense_first(c: Fields) -> Keys:
     return keys | {"expert_gating_func": 2 if c.has("n_routed_experts") else 1}
 
 
+def latent(c: Fields) -> Keys:
+    """The sizes of latent attention."""
+    rotated, rank = c.integer("qk_rope_head_dim", high=65536), c.integer("kv_lora_rank")
+    keys: Keys = {
+        "attention.kv_lora_rank": rank,
+        "rope.dimension_count": rotated,
+        "attention.key_length": c.integer("qk_nope_head_dim", high=65536) + rotated,
+        "attention.value_length": c.integer("v_head_dim", high=65536),
+    }
+    query_rank = c.integer("q_lora_rank", default=None)
+    return keys if query_rank is None else keys | {"attention.q_lora_rank": query_rank}
+
+
+def deepseek(c: Fields) -> Keys:
+    """Attention to latent vectors, as that of many heads of queries to one of keys."""
+    groups, sizes_ = c.integer("n_group", default=1, high=65536), latent(c)
+    return {
+        **sizes_,
+        "attention.head_count_kv": 1,
+        "attention.key_length": sizes_["attention.kv_lora_rank"] + sizes_["rope.dimension_count"],
+        "attention.value_length": sizes_["attention.kv_lora_rank"],
+        "attention.key_length_mla": sizes_["attention.key_length"],
+        "attention.value_length_mla": sizes_["attention.value_length"],
+        "expert_group_count": groups,
+        "expert_group_used_count": c.integer("topk_group", default=groups, high=groups),
+    }
+
+
+def deepseek_keys(c: Fields, gating: int, normalized: bool) -> Keys:
+    """Keys of both versions. YaRN's factor is one of the scores, not one of q and k."""
+    rope = rope_of(c)
+    keys = dense_first(Fields({**c.values, "n_group": None}, c.where)) | deepseek(c)
+    keys |= {"expert_gating_func": gating, "expert_weights_norm": c.flag("norm_topk_prob", normalized)}
+    if rope.text("rope_type") == "yarn":
+        strength = rope.number("mscale_all_dim", default=0.0)
+        if strength:
+            rope.require("mscale", strength, default=1.0)
+            keys["rope.scaling.yarn_log_multiplier"] = 0.1 * strength
+            keys.pop("rope.scaling.attn_factor", None)
+    return keys
+
+
+def deepseek2(c: Fields) -> Keys:
+    c.require("norm_topk_prob", False, default=False)
+    c.require("topk_method", "greedy", "group_limited_greedy", default="greedy")
+    if c.values.get("topk_method", "greedy") == "greedy":
+        c = Fields({**c.values, "n_group": None, "topk_group": None}, c.where)
+    return deepseek_keys(c, 1, False)
+
+
+def deepseek3(c: Fields) -> Keys:
+    c.require("rope_interleave", True, default=True)
+    return deepseek_keys(c, 2, True)
+
+
+def by_heads(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A matrix for each head."""
+    return (heads(c), shape[0] // heads(c), *shape[1:])
+
+
+def half_of_head(values: bool) -> Callable[[Fields, int], np.ndarray]:
+    """Rows of the keys or of the values, which follow one another in each head."""
+
+    def rows(c: Fields, count: int) -> np.ndarray:
+        keys = c.integer("qk_nope_head_dim", high=65536)
+        if count <= keys:
+            raise ValueError(f"a head has {count} rows: need more than the {keys} of the keys")
+        return np.arange(keys, count) if values else np.arange(keys)
+
+    return rows
+
+
+LATENT = {
+    **DECODER,
+    "layers.{}.self_attn.q_a_proj": "blk.{}.attn_q_a",
+    "layers.{}.self_attn.q_a_layernorm": "blk.{}.attn_q_a_norm",
+    "layers.{}.self_attn.q_b_proj": "blk.{}.attn_q_b",
+    "layers.{}.self_attn.kv_a_proj_with_mqa": "blk.{}.attn_kv_a_mqa",
+    "layers.{}.self_attn.kv_a_layernorm": "blk.{}.attn_kv_a_norm",
+    "layers.{}.self_attn.kv_b_proj": "blk.{}.attn_kv_b",
+}
+DEEPSEEK = {
+    **LATENT, **EXPERTS, **SHARED_EXPERTS,
+    "layers.{}.self_attn.kv_b_proj": [
+        Part("blk.{}.attn_k_b", transposed=True, shape=by_heads, columns=half_of_head(False)),
+        Part("blk.{}.attn_v_b", shape=by_heads, rows=half_of_head(True)),
+    ],
+}  # fmt: skip
+
+
+def minicpm3(c: Fields) -> Keys:
+    c = Fields({**c.values, "head_dim": None}, c.where)
+    return minicpm(c) | latent(Fields({"v_head_dim": c.integer("hidden_size") // heads(c), **c.values}, c.where))
+
+
+def minicpm3_factors(c: Fields) -> dict[str, np.ndarray]:
+    return frequency_factors(Fields({**c.values, "head_dim": c.integer("qk_rope_head_dim")}, c.where))
+
+
 GLM4_MOE = {
     **DECODER, **HEAD_NORMS, **EXPERTS, **SHARED_EXPERTS,
     "layers.{}.post_attention_layernorm": "blk.{}.post_attention_norm",
@@ -153,6 +256,29 @@ def minicpm(c: Fields) -> Keys:
         "residual_scale": c.number("scale_depth", default=1.4) / n**0.5,
         "logit_scale": c.integer("hidden_size") / c.integer("dim_model_base", default=256),
     }
+
+
+def gpt_oss(c: Fields) -> Keys:
+    width = c.integer("intermediate_size")
+    keys = llama(c) | window(c, 2) | {"expert_feed_forward_length": width}
+    usual = {"swiglu_alpha": 1.702, "swiglu_limit": 7.0}  # which no file needs
+    found = {name: c.number(name, default=value) for name, value in usual.items()}
+    return keys | {name: value for name, value in found.items() if value != usual[name]}
+
+
+GPT_OSS = {
+    **TOP, **ATTENTION,
+    "layers.{}.input_layernorm": "blk.{}.attn_norm",
+    "layers.{}.post_attention_layernorm": "blk.{}.post_attention_norm",
+    "layers.{}.self_attn.sinks": "blk.{}.attn_sinks",
+    "layers.{}.mlp.router": "blk.{}.ffn_gate_inp",
+    "layers.{}.mlp.experts.gate_up_proj": [Part("blk.{}.ffn_gate_exps", every(2, 0), transposed=True),
+                                           Part("blk.{}.ffn_up_exps", every(2, 1), transposed=True)],
+    "layers.{}.mlp.experts.gate_up_proj_bias": [Part("blk.{}.ffn_gate_exps.bias", every(2, 0)),
+                                                Part("blk.{}.ffn_up_exps.bias", every(2, 1))],
+    "layers.{}.mlp.experts.down_proj": Part("blk.{}.ffn_down_exps", transposed=True),
+    "layers.{}.mlp.experts.down_proj_bias": "blk.{}.ffn_down_exps.bias",
+}  # fmt: skip
 
 
 # ---- norms elsewhere, fused matrices ---------------------------------------------------------------------------------
@@ -349,6 +475,139 @@ def gemma3(c: Fields) -> Keys:
     }  # fmt: skip
 
 
+def padded_vocabulary(c: Fields, rows: int) -> np.ndarray:
+    """All rows, and the first one in place of those of tokens that have none: images and sounds."""
+    return np.r_[np.arange(rows), np.zeros(max(0, c.integer("vocab_size") - rows), np.int64)]
+
+
+PER_LAYER = {
+    "embed_tokens_per_layer": "per_layer_token_embd",
+    "per_layer_model_projection": "per_layer_model_proj",
+    "per_layer_projection_norm": "per_layer_proj_norm",
+    "layers.{}.per_layer_input_gate": "blk.{}.inp_gate",
+    "layers.{}.per_layer_projection": "blk.{}.proj",
+    "layers.{}.post_per_layer_input_norm": "blk.{}.post_norm",
+}
+GEMMA_PLAIN = {old: part.name if isinstance(part, Part) else part for old, part in GEMMA.items()}
+GEMMA3N = {
+    **GEMMA_PLAIN, **PER_LAYER,
+    "embed_tokens_per_layer": Part("per_layer_token_embd", padded_vocabulary),
+    "altup_projections.{}": "altup_proj",
+    "altup_unembed_projections.{}": "altup_unembd_proj",
+    "layers.{}.altup.correct_output_scale": "blk.{}.altup_correct_scale",
+    "layers.{}.altup.correction_coefs": "blk.{}.altup_correct_coef",
+    "layers.{}.altup.prediction_coefs": "blk.{}.altup_predict_coef",
+    "layers.{}.altup.modality_router": "blk.{}.altup_router",
+    "layers.{}.altup.router_norm": "blk.{}.altup_router_norm",
+    "layers.{}.laurel.linear_left": "blk.{}.laurel_l",
+    "layers.{}.laurel.linear_right": "blk.{}.laurel_r",
+    "layers.{}.laurel.post_laurel_norm": "blk.{}.laurel_post_norm",
+}  # fmt: skip
+GEMMA4 = {
+    **GEMMA_PLAIN, **PER_LAYER,
+    "layers.{}.layer_scalar": "blk.{}.layer_output_scale",
+    "layers.{}.router.proj": "blk.{}.ffn_gate_inp",
+    "layers.{}.router.scale": "blk.{}.ffn_gate_inp.scale",
+    "layers.{}.router.per_expert_scale": "blk.{}.ffn_down_exps.scale",
+    "layers.{}.experts.gate_up_proj": "blk.{}.ffn_gate_up_exps",
+    "layers.{}.experts.down_proj": "blk.{}.ffn_down_exps",
+    "layers.{}.pre_feedforward_layernorm_2": "blk.{}.pre_ffw_norm_2",
+    "layers.{}.post_feedforward_layernorm_1": "blk.{}.post_ffw_norm_1",
+    "layers.{}.post_feedforward_layernorm_2": "blk.{}.post_ffw_norm_2",
+}  # fmt: skip
+
+
+def gemma3n(c: Fields) -> Keys:
+    c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
+    c.require("altup_correct_scale", True, default=True)
+    n = c.integer("num_hidden_layers", high=4096)
+    widths = c.values.get("intermediate_size")
+    if isinstance(widths, list):
+        found = c.array("intermediate_size", int, n)
+        if len(set(found)) != 1:
+            raise c.wrong("intermediate_size", found, "the same width in all layers")
+        c = Fields({**c.values, "intermediate_size": found[0]}, c.where)
+    sparse = c.array("activation_sparsity_pattern", (int, float), n, default=None) or [0.0] * n
+    for share in sparse:
+        if not 0 <= share < 1:
+            raise c.wrong("activation_sparsity_pattern", share, "shares from 0 to less than 1")
+    local = rope_of(c, "sliding_attention")
+    return {
+        **sizes(c), **rms(c), **rotation(c), **window(c, 5),
+        "rope.freq_base_swa": local.number("rope_theta", default=10000.0, low=1e-6),
+        "attention.shared_kv_layers": c.integer("num_kv_shared_layers", default=15, low=0, high=n - 1),
+        "embedding_length_per_layer_input": c.integer("hidden_size_per_layer_input"),
+        "altup.num_inputs": c.integer("altup_num_inputs", default=4, low=2, high=64),
+        "altup.active_idx": c.integer("altup_active_idx", default=0, low=0, high=63),
+        "activation_sparsity_scale": [NormalDist().inv_cdf(share) if share else -math.inf for share in sparse],
+        "final_logit_softcapping": c.number("final_logit_softcapping", default=30.0),
+    }  # fmt: skip
+
+
+def gemma4_layers(c: Fields) -> dict[int, Fields]:
+    """The settings of the layers that attend to everything, where they differ: by the number of the layer."""
+    n = c.integer("num_hidden_layers", high=4096)
+    kinds = c.array("layer_types", str, n, default=["sliding_attention"] * 5 + ["full_attention"])
+    full = [i for i in range(n) if kinds[i % len(kinds)] == "full_attention"]
+    if c.has("per_layer_config"):
+        inside = c.inside("per_layer_config")
+        return {i: inside.inside(str(i)) for i in full}
+    values = {"head_dim": c.integer("global_head_dim", default=512, high=65536)}
+    if c.flag("attention_k_eq_v", False) and c.has("num_global_key_value_heads"):
+        values["num_key_value_heads"] = c.integer("num_global_key_value_heads", high=65536)
+    return {i: Fields(values, c.where) for i in full}
+
+
+def gemma4_full(c: Fields) -> Fields:
+    """The settings of a layer that attends to everything."""
+    found = next(iter(gemma4_layers(c).values()))
+    return Fields({**c.values, **found.values}, c.where)
+
+
+def gemma4(c: Fields) -> Keys:
+    c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
+    c.require("use_bidirectional_attention", None, "vision")
+    layers, n = gemma4_layers(c), c.integer("num_hidden_layers", high=4096)
+    full, local = gemma4_full(c), rope_of(c, "sliding_attention")
+    size, size_local = head_dim(full), head_dim(c)
+    shared = c.integer("num_kv_shared_layers", default=0, low=0, high=n - 1)
+    width = c.integer("intermediate_size")
+    widths = [width * (1 + (i >= n - shared and c.flag("use_double_wide_mlp", False))) for i in range(n)]
+    keys = {
+        **sizes(c), **rms(c), **rotation(full), **window(c, 6),
+        "attention.key_length": size, "attention.value_length": size, "rope.dimension_count": size,
+        "attention.key_length_swa": size_local, "attention.value_length_swa": size_local,
+        "rope.dimension_count_swa": size_local,
+        "rope.freq_base_swa": local.number("rope_theta", default=10000.0, low=1e-6),
+        "attention.head_count_kv": [
+            layers.get(i, c).integer("num_key_value_heads", default=c.values["num_key_value_heads"], high=65536)
+            for i in range(n)
+        ],
+        "attention.shared_kv_layers": shared,
+        "feed_forward_length": widths,
+        "embedding_length_per_layer_input": c.integer("hidden_size_per_layer_input", default=0, low=0),
+        "final_logit_softcapping": c.number("final_logit_softcapping", default=0.0),
+    }  # fmt: skip
+    if c.flag("enable_moe_block", False):
+        keys |= {
+            "expert_count": c.integer("num_experts", high=65536),
+            "expert_used_count": c.integer("top_k_experts", high=65536),
+            "expert_feed_forward_length": c.integer("moe_intermediate_size"),
+        }
+    return keys
+
+
+def gemma4_factors(c: Fields) -> dict[str, np.ndarray]:
+    """Divisors of the frequencies of layers that attend to everything: most of their elements do not rotate."""
+    full = gemma4_full(c)
+    rope, size = rope_of(full), head_dim(full)
+    rope.require("rope_type", "proportional", "default")
+    turning = int(rope.number("partial_rotary_factor", default=1.0, high=1.0) * size // 2)
+    factors = np.full(size // 2, 1e30, np.float32)
+    factors[:turning] = rope.number("factor", default=1.0, low=1e-6)
+    return {"rope_freqs.weight": factors}
+
+
 # ---- GPT-2 -----------------------------------------------------------------------------------------------------------
 GPT2: dict[str, Any] = {
     "wte": "token_embd",
@@ -458,6 +717,7 @@ ROWS = [
     Row("Ernie4_5_MoeForCausalLM", "ernie4_5-moe", {**DECODER, **EXPERTS, **SHARED_EXPERTS}, dense_first,
         dropped=DROPPED, later=True),
     Row("Glm4MoeForCausalLM", "glm4moe", GLM4_MOE, dense_first, dropped=DROPPED, later=True),
+    Row("GptOssForCausalLM", "gpt-oss", GPT_OSS, gpt_oss, dropped=DROPPED),
     Row("SmolLM3ForCausalLM", "smollm3", {**DECODER, **PERMUTED}, smollm3, dropped=DROPPED),
     Row("Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", {**DECODER, **PERMUTED}, mistral3,
         frequency_factors, DROPPED),
@@ -466,6 +726,9 @@ ROWS = [
     Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, frequency_factors,
         DROPPED),
     Row("MiniCPMForCausalLM", "minicpm", {**DECODER, **PERMUTED}, minicpm, frequency_factors, DROPPED),
+    Row("MiniCPM3ForCausalLM", "minicpm3", LATENT, minicpm3, minicpm3_factors, DROPPED),
+    Row("DeepseekV2ForCausalLM", "deepseek2", DEEPSEEK, deepseek2, dropped=DROPPED, later=True),
+    Row("DeepseekV3ForCausalLM", "deepseek2", DEEPSEEK, deepseek3, dropped=DROPPED, later=True),
     Row("Phi3ForCausalLM", "phi3", PHI3, phi3, frequency_factors, DROPPED),
     Row("Glm4ForCausalLM", "glm4", GLM4, llama, dropped=DROPPED),
     Row("Olmo2ForCausalLM Olmo3ForCausalLM", "olmo2", AFTER, olmo2, dropped=DROPPED),
@@ -484,6 +747,8 @@ ROWS = [
     Row("GemmaForCausalLM", "gemma", plus_one(DECODER), gemma, dropped=DROPPED),
     Row("Gemma2ForCausalLM", "gemma2", GEMMA, gemma2, dropped=DROPPED),
     Row("Gemma3ForCausalLM Gemma3ForConditionalGeneration", "gemma3", GEMMA, gemma3, dropped=DROPPED),
+    Row("Gemma3nForCausalLM Gemma3nForConditionalGeneration", "gemma3n", GEMMA3N, gemma3n, dropped=DROPPED),
+    Row("Gemma4ForCausalLM Gemma4ForConditionalGeneration", "gemma4", GEMMA4, gemma4, gemma4_factors, DROPPED),
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
     Row("BertModel BertForMaskedLM", "bert", BERT, bert, dropped=HEADS),
     Row("RobertaModel XLMRobertaModel", "bert", ROBERTA, roberta, dropped=HEADS),

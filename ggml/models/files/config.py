@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -36,13 +37,20 @@ class Keys:
             )
         return value
 
-    def of_layers(self, name: str, n_layer: int, default: int) -> tuple[int, tuple[bool, ...]]:
-        """An integer, and for each layer whether it has it: of an array, the one value beside 0."""
+    def integers(
+        self, name: str, count: int, default: int | None = None, low: int = 1, high: int = LARGEST
+    ) -> tuple[int, ...]:
+        """Integers in a range, one for each of `count` layers: an array, or one value for all."""
         value = self.value(name, default)
-        if isinstance(value, list) and len(value) == n_layer and len({*value} - {0}) == 1:
-            both = Keys({f"{self.arch}.{name}": next(v for v in value if v != 0)}, self.arch, self.path)
-            return both.integer(name), tuple(v != 0 for v in value)
-        return self.integer(name, default), (True,) * n_layer
+        if not isinstance(value, list):
+            return (self.integer(name, default, high=high),) * count
+        whole = all(isinstance(v, int) and not isinstance(v, bool) for v in value)
+        if len(value) != count or not whole or not low <= min(value) <= max(value) <= high:
+            raise ValueError(
+                f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: "
+                f"need {count} integers from {low} to {high}, or one"
+            )
+        return tuple(value)
 
     def number(self, name: str, default: float | None = None, low: float = 0.0, high: float = LARGEST_NUMBER) -> float:
         """A number in a range, which excludes NaN and infinities."""
@@ -53,6 +61,16 @@ class Keys:
                 f"need a number from {low:g} to {high:g}"
             )
         return float(value)
+
+    def numbers(self, name: str, count: int, default: float) -> tuple[float, ...]:
+        """Numbers, one for each of `count` layers: an array, or a default for all."""
+        value = self.value(name, default)
+        if value is default:
+            return (default,) * count
+        plain = isinstance(value, list) and all(isinstance(v, float) and not math.isnan(v) for v in value)
+        if not plain or len(value) != count:
+            raise ValueError(f"load: {self.path}: key '{self.arch}.{name}' is {str(value)[:60]}: need {count} numbers")
+        return tuple(value)
 
     def divisor(self, name: str, default: float = 0.0) -> float:
         """A positive number by which something is divided, or 0 for none."""
@@ -113,9 +131,11 @@ class Config:
     n_expert: int
     n_expert_used: int
     expert_scale: float  # factor of the experts' weights
+    yarn_truncate: bool  # YaRN's first and last dimension that are interpolated are whole numbers
     pooling: str  # "mean", "cls", "last", or "none" if the file does not say
     causal: bool  # tokens see those before them; else the whole text
     logits: bool  # the model predicts tokens; else it gives embeddings only
+    n_streams: int = 1  # the residual stream has so many times C elements
     n_ctx: int = 0  # most tokens of a sequence, as `load` was told
     attends: tuple[bool, ...] = ()  # for each layer whether it has attention
     feeds: tuple[bool, ...] = ()  # for each layer whether it has a feed-forward part
@@ -144,8 +164,10 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
     n_head, n_head_kv, attends, n_ff, feeds = 1, 1, (False,) * n_layer, n_embd, (False,) * n_layer
     if family.attention:
         n_head = k.integer("attention.head_count", high=65536)
-        n_head_kv, attends = k.of_layers("attention.head_count_kv", n_layer, n_head)
-        n_ff, feeds = k.of_layers("feed_forward_length", n_layer, 4 * n_embd)
+        all_heads = k.integers("attention.head_count_kv", n_layer, n_head, low=0, high=65536)
+        n_head_kv, attends = max(1, *all_heads), tuple(n > 0 for n in all_heads)  # layers may have fewer
+        all_ff = k.integers("feed_forward_length", n_layer, 4 * n_embd, low=0)
+        n_ff, feeds = max(1, *all_ff), tuple(n > 0 for n in all_ff)
     if n_head % n_head_kv:
         raise ValueError(
             f"load: {path}: key '{arch}.attention.head_count_kv' is {n_head_kv}: need a divisor of the {n_head} heads"
@@ -184,6 +206,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         n_expert=n_expert,
         n_expert_used=k.integer("expert_used_count", high=n_expert) if n_expert else 0,
         expert_scale=k.number("expert_weights_scale", 1.0) or 1.0,
+        yarn_truncate=k.flag("rope.scaling.yarn_truncate", True),
         pooling=POOLING[pooling],
         causal=causal,
         logits=causal and family.logits,

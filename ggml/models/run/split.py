@@ -206,10 +206,10 @@ class SplitBuilder(Builder):
             raise ValueError(f"load: tensor {name + '.weight'!r} is missing: {self.config.arch!r} needs it")
         return weight.contents.ne[0]
 
-    def embedding(self, ids: Tensor, name: str, rows: int) -> Tensor:
+    def embedding(self, ids: Tensor, name: str, rows: int, width: int = 0) -> Tensor:
         """Each rank looks up the ids of its share of the vocabulary; the sum with the others' zeros has all."""
         if name != "token_embd":
-            return super().embedding(ids, name, rows)
+            return super().embedding(ids, name, rows, width)
         first, count = share_of(self.whole.n_vocab, self.comm)
         comm = self.comm
 
@@ -224,7 +224,7 @@ class SplitBuilder(Builder):
 
         operands: Any = [ids]
         local = custom_node(self.ctx, ggml.GGML_TYPE_I32, [self.n_tokens, 1, 1, 1], operands, own)
-        x = super().embedding(local, name, rows)
+        x = super().embedding(local, name, rows, width)
         x = ggml.ggml_custom_inplace(self.ctx, x, operands, 1, clear, 1, None)
         return comm.all_reduce(self.ctx, x, order="rank")
 

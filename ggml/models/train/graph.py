@@ -16,8 +16,9 @@ import numpy as np
 import ggml
 from ggml.utils import to_numpy
 
-from ..arch import FAMILIES
+from ..arch import FAMILIES, caches_of
 from ..arch.base import Builder, Inputs
+from ..arch.keeps import Shared
 from ..files.config import Config
 from ..run.graphs import NODES_PER_LAYER, Parts
 from .adapter import Adapter
@@ -111,7 +112,7 @@ class Head:
     def __init__(
         self, ctx: Any, config: Config, rows: int, logits: Callable[[Any, Any], Any], adapter: Adapter, threads: int
     ) -> None:
-        x = ggml.ggml_new_tensor_2d(ctx, F32, config.n_embd, rows)
+        x = ggml.ggml_new_tensor_2d(ctx, F32, config.n_streams * config.n_embd, rows)
         ggml.ggml_set_param(x)
         labels = ggml.ggml_new_tensor_2d(ctx, F32, config.n_vocab, rows)
         self._labels = to_numpy(labels)
@@ -196,13 +197,16 @@ class Trainer:
         c = self.config
         trained = [int(name.split(".")[1]) for name in self.adapter.pairs if name.startswith("blk.")]
         first = min(trained, default=c.n_layer)  # all are computed without gradients if only the head is trained
+        if trained and any(isinstance(kept, Shared) for kept in caches_of(c)):
+            first, size = 0, c.n_layer  # a layer reads the keys and values of another one: both are in one segment
         room = NODES_PER_LAYER * (1 + c.n_expert_used)
-        dy = ggml.ggml_new_tensor_2d(self._ctx, F32, c.n_embd, self.tokens)
+        width = c.n_streams * c.n_embd
+        dy = ggml.ggml_new_tensor_2d(self._ctx, F32, width, self.tokens)
         self._dy = to_numpy(dy)
         self._embedding = Segment(None, None, nodes.layers(0, first, None), None, first * room + 64, self.threads)
         for begin in range(first, c.n_layer, size):
             end = min(begin + size, c.n_layer)
-            x = ggml.ggml_new_tensor_2d(self._ctx, F32, c.n_embd, self.tokens)
+            x = ggml.ggml_new_tensor_2d(self._ctx, F32, width, self.tokens)
             if begin > first:
                 ggml.ggml_set_param(x)
             make = nodes.layers(begin, end, x)
