@@ -13,7 +13,7 @@ def keys(k):
     n_ff = k.integer("expert_feed_forward_length", k.integer("feed_forward_length"))
     return {
         "n_ff": n_ff,
-        "normalized": k.flag("expert_weights_norm", k.arch == "qwen3moe"),
+        "normalized": k.flag("expert_weights_norm", k.arch != "qwen2moe"),
         "shared_ff": k.integer("expert_shared_feed_forward_length", n_ff) if k.arch == "qwen2moe" else 0,
     }
 

@@ -22,6 +22,7 @@ class Part(NamedTuple):
         rows: function of the settings and the number of rows that gives the rows to take, in their new order; None for
             all of them. A bias and each matrix of a stack are treated alike.
         transposed: whether the matrix is stored as [n_in, n_out].
+        n_in: function of the settings that gives the number of columns, where matrices may be stored either way.
         plus: what is added to a weight, for norms that multiply by 1 + w.
         flat: whether a matrix of one row becomes a vector.
         stack: function of the settings that gives the number of matrices that the rows are divided into; None for one.
@@ -33,6 +34,7 @@ class Part(NamedTuple):
     plus: float = 0.0
     flat: bool = False
     stack: Callable[[Fields], int] | None = None
+    n_in: Callable[[Fields], int] | None = None
 
 
 class Row(NamedTuple):
@@ -246,9 +248,13 @@ def rotation(c: Fields, kind: str = "full_attention") -> Keys:
         magnitude = 1.0 if factor <= 1 or original < 2 else math.sqrt(1 + math.log(factor) / math.log(original))
         keys["rope.scaling.original_context_length"] = original
         keys["rope.scaling.attn_factor"] = rope.number("attention_factor", default=magnitude)
-    elif rope_type not in ("proportional", "default", "llama3", "dynamic"):  # dynamic: as usual within the context
+    elif rope_type not in UNSCALED:
         raise rope.wrong("rope_type", rope_type, "default, linear, dynamic, yarn, llama3 or longrope")
     return keys
+
+
+# Dynamic: as usual within the context. The factors of the frequencies are a tensor, and the sections of M-RoPE a key.
+UNSCALED = ("default", "dynamic", "llama3", "mrope", "proportional")
 
 
 def rotated_elements(c: Fields, rope: Fields) -> int:

@@ -178,6 +178,8 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
     *outer, rows, columns = (*first.shape, 1) if vectors else first.shape
     if first.dtype == "MXFP4":  # whose blocks lie along the inputs
         part = part._replace(transposed=False)
+    if part.n_in is not None and part.n_in(checkpoint.config) != columns:
+        part = part._replace(transposed=True)
     if part.transposed and not vectors and part.stack is None:
         rows, columns = columns, rows
     if part.rows is not None:
