@@ -37,7 +37,7 @@ def saved(model: torch.nn.Module, folder: str) -> tuple[dict, dict]:
 def results(kind: str) -> dict[str, np.ndarray]:
     """The record of a kind."""
     config_class, model_class, settings = hf_models.KINDS[kind]
-    sizes = {name: value for name, value in {**hf_models.SIZES, **settings}.items() if value is not None}
+    sizes = hf_models.settings_of(settings)
     cls = getattr(transformers, model_class)
     with tempfile.TemporaryDirectory() as folder:
         model = cls(getattr(transformers, config_class)(**sizes, attn_implementation="eager"))

@@ -37,6 +37,9 @@ LATENT = {"head_dim": None, "num_key_value_heads": 4, "q_lora_rank": 24, "kv_lor
           "qk_rope_head_dim": 8, "v_head_dim": 10}  # fmt: skip
 DEEPSEEK = {**LATENT, "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
             "n_shared_experts": 2, "first_k_dense_replace": 1}  # fmt: skip
+MROPE = {"rope_type": "default", "rope_theta": 1e5}
+VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "patch_size": 4,
+          "out_hidden_size": 64, "deepstack_visual_indexes": [0], "num_position_embeddings": 16}  # fmt: skip
 FALCON = {"head_dim": None, "num_key_value_heads": None, "intermediate_size": None, "ffn_hidden_size": 96}
 
 DELTA_NET = {
@@ -93,6 +96,16 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "attention_k_eq_v": True, "num_global_key_value_heads": 1, "enable_moe_block": True, "num_experts": 4,
         "top_k_experts": 2, "moe_intermediate_size": 32}),
     "gemma": ("GemmaConfig", "GemmaForCausalLM", {}),
+    "qwen2vl": ("Qwen2VLConfig", "Qwen2VLForConditionalGeneration", {
+        "vision_config": {"depth": 1, "embed_dim": 16, "hidden_size": 64, "num_heads": 2, "patch_size": 4},
+        "text_config": {"head_dim": None, "rope_parameters": {**MROPE, "mrope_section": [2, 3, 3]}}}),
+    "qwen3vl": ("Qwen3VLConfig", "Qwen3VLForConditionalGeneration", {
+        "vision_config": VISION, "tie_word_embeddings": True, "text_config": {
+            "tie_word_embeddings": True, "rope_parameters": {**MROPE, "mrope_section": [4, 4, 4]}}}),
+    "qwen3vlmoe": ("Qwen3VLMoeConfig", "Qwen3VLMoeForConditionalGeneration", {
+        "vision_config": VISION, "text_config": {
+            "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+            "rope_parameters": {**MROPE, "mrope_section": [4, 4, 4]}}}),
     "qwen2moe": ("Qwen2MoeConfig", "Qwen2MoeForCausalLM", {
         "head_dim": None, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
         "shared_expert_intermediate_size": 48}),
@@ -217,6 +230,13 @@ OTHER_SETTINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Kinds with factors for short contexts and for long ones: the context of the training
 ORIGINAL_CONTEXTS = {"phi3+longrope": 64}
+
+
+def settings_of(settings: dict[str, Any]) -> dict[str, Any]:
+    """SIZES, and what differs; of a model of texts and images in its text_config."""
+    if "text_config" in settings:
+        return {**settings, "text_config": settings_of(settings["text_config"])}
+    return {name: value for name, value in {**SIZES, **settings}.items() if value is not None}
 
 
 def class_of(kind: str) -> str:

@@ -387,6 +387,19 @@ def test_tokens_without_an_input_of_layers_get_the_first(tmp_path):
     assert np.array_equal(table, np.concatenate([given, np.repeat(given[:1], 4, 0)]))
 
 
+def test_experts_may_be_stored_either_way(tmp_path):
+    """The published Qwen 3 VL has [experts, inputs, outputs], transformers saves [experts, outputs, inputs]."""
+    record = hf_models.record("qwen3vlmoe")
+    values = {name: hf_models.weight(name, tuple(shape), 0) for name, shape in record["shapes"].items()}
+    for name, way in (("saved", lambda v: v), ("published", lambda v: np.ascontiguousarray(v.swapaxes(1, 2)))):
+        folder = hf_models.write_folder(tmp_path / name, record["config"], {})
+        tensors = {n: way(v) if ".experts." in n else v for n, v in values.items()}
+        hf_models.write_shard(folder / "model.safetensors", tensors)
+        convert(folder, tmp_path / f"{name}.gguf")
+    saved, published = tensors_of(tmp_path / "saved.gguf"), tensors_of(tmp_path / "published.gguf")
+    assert all(np.array_equal(published[name], tensor) for name, tensor in saved.items())
+
+
 def test_integers_are_no_weights(tmp_path):
     folder = folder_of(tmp_path / "folder")
     hf_models.write_shard(folder / "model.safetensors", {"model.embed_tokens.weight": np.ones((64, 64), np.int64)})

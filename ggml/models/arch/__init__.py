@@ -90,6 +90,9 @@ FAMILIES = {
     "qwen3": Family(llama, NEOX),
     "qwen2moe": Family(qwen_moe, NEOX),
     "qwen3moe": Family(qwen_moe, NEOX),
+    "qwen2vl": Family(llama, NEOX),  # the model of texts, whose three positions are equal; also Qwen 2.5
+    "qwen3vl": Family(llama, NEOX),
+    "qwen3vlmoe": Family(qwen_moe, NEOX),
     "ernie4_5": Family(llama, NORMAL),
     "ernie4_5-moe": Family(dense_first, NORMAL),
     "deepseek2": Family(deepseek2, NORMAL),  # V2, V3, R1

@@ -5,7 +5,7 @@ They differ in what their files hold: biases of q, k and v (Qwen 2), norms of q 
 
 import ggml
 
-NORMED = ("qwen3", "qwen3moe", "lfm2", "lfm2moe")  # with norms of q and k
+NORMED = ("qwen3", "qwen3moe", "qwen3vl", "qwen3vlmoe", "lfm2", "lfm2moe")  # with norms of q and k
 
 
 def embed(g):

@@ -15,7 +15,7 @@ def keys(k):
     return {
         "n_ff": n_ff,
         "normalized": k.flag("expert_weights_norm", k.arch != "qwen2moe"),
-        "shared_ff": k.integer("expert_shared_feed_forward_length", n_ff) if k.arch != "qwen3moe" else 0,
+        "shared_ff": 0 if k.arch in ("qwen3moe", "qwen3vlmoe") else k.integer("expert_shared_feed_forward_length", n_ff),
     }
 
 

@@ -76,6 +76,8 @@ class Checkpoint:
         self.names: tuple[str, ...] = tuple(classes)
         text = whole.inside("text_config")
         merged = {**{k: v for k, v in whole.values.items() if k != "text_config"}, **text.values}
+        if whole.has("tie_word_embeddings"):  # as transformers, which asks the outer settings
+            merged["tie_word_embeddings"] = whole.values["tie_word_embeddings"]
         self.has_images = bool(text.values)
         self.config = Fields(merged, path)
         method = whole.inside("quantization_config").values.get("quant_method")

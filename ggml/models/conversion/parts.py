@@ -23,6 +23,7 @@ class Part(NamedTuple):
             all of them. A bias and each matrix of a stack are treated alike.
         columns: the same for the columns of a matrix.
         transposed: whether the matrix is stored as [n_in, n_out].
+        n_in: function of the settings that gives the number of columns, where matrices may be stored either way.
         plus: what is added to a weight, for norms that multiply by 1 + w.
         shape: function of the settings and the shape that gives another one; or None.
         function: function of the settings and the values as f32 that gives other ones.
@@ -35,6 +36,7 @@ class Part(NamedTuple):
     shape: Callable[[Fields, tuple[int, ...]], tuple[int, ...]] | None = None
     function: Callable[[Fields, np.ndarray], np.ndarray] | None = None
     columns: Callable[[Fields, int], np.ndarray] | None = None
+    n_in: Callable[[Fields], int] | None = None
 
     @property
     def unchanged(self) -> bool:
@@ -287,9 +289,13 @@ def rotation(c: Fields, kind: str = "full_attention") -> Keys:
         magnitude = 1.0 if factor <= 1 or original < 2 else math.sqrt(1 + math.log(factor) / math.log(original))
         keys["rope.scaling.original_context_length"] = original
         keys["rope.scaling.attn_factor"] = rope.number("attention_factor", default=magnitude)
-    elif rope_type not in ("proportional", "default", "llama3", "dynamic"):  # dynamic: as usual within the context
+    elif rope_type not in UNSCALED:
         raise rope.wrong("rope_type", rope_type, "default, linear, dynamic, yarn, llama3 or longrope")
     return keys
+
+
+# Dynamic: as usual within the context. The factors of the frequencies are a tensor, and the sections of M-RoPE a key.
+UNSCALED = ("default", "dynamic", "llama3", "mrope", "proportional")
 
 
 def rotated_elements(c: Fields, rope: Fields) -> int:

@@ -70,7 +70,7 @@ class Weight(NamedTuple):
             yield np.require(self.values, requirements=["C", "A"])
         for stored in self.parts:
             for matrix in checkpoint.matrices(stored, self.part.reshaped(checkpoint.config, stored.shape)):
-                if is_transposed(self.part, stored) and matrix.ndim == 2:
+                if is_transposed(self.part, stored, checkpoint.config) and matrix.ndim == 2:
                     matrix = matrix.T
                 if self.part.rows is not None and self.is_stack_of_biases:
                     matrix = matrix[:, self.part.rows(checkpoint.config, matrix.shape[1])]
@@ -85,8 +85,10 @@ class Weight(NamedTuple):
                 yield np.require(matrix, requirements=["C", "A"])
 
 
-def is_transposed(part: Part, stored: Stored) -> bool:
+def is_transposed(part: Part, stored: Stored, c: Fields) -> bool:
     """Whether a matrix is stored as [n_in, n_out]; blocks of MXFP4 lie along the inputs."""
+    if part.n_in is not None and part.n_in(c) != stored.shape[-1]:
+        return True
     return part.transposed and stored.dtype != "MXFP4"
 
 
@@ -187,7 +189,7 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
         raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need {list(given)}")
     vectors = len(given) == 1 or (name.endswith(".bias") and len(given) == 2)  # the latter of experts
     *outer, rows, columns = (*given, 1) if vectors else given
-    if is_transposed(part, first) and not vectors:
+    if is_transposed(part, first, checkpoint.config) and not vectors:
         rows, columns = columns, rows
     if part.rows is not None or part.columns is not None:
         try:

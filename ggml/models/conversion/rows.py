@@ -77,6 +77,14 @@ def qwen_moe(c: Fields) -> Keys:
     return keys
 
 
+def width(c: Fields) -> int:
+    return c.integer("hidden_size")
+
+
+def expert_width(c: Fields) -> int:
+    return c.integer("moe_intermediate_size")
+
+
 QWEN_MOE = {
     **TOP, **ATTENTION, **NORMS, **HEAD_NORMS, **EXPERTS,
     "layers.{}.mlp.shared_expert.gate_proj": "blk.{}.ffn_gate_shexp",
@@ -84,6 +92,37 @@ QWEN_MOE = {
     "layers.{}.mlp.shared_expert.down_proj": "blk.{}.ffn_down_shexp",
     "layers.{}.mlp.shared_expert_gate": "blk.{}.ffn_gate_inp_shexp",
 }  # fmt: skip
+QWEN_MOE_FUSED = {
+    **TOP, **ATTENTION, **NORMS, **HEAD_NORMS,
+    "layers.{}.mlp.gate": "blk.{}.ffn_gate_inp",
+    "layers.{}.mlp.experts.gate_up_proj": [Part("blk.{}.ffn_gate_exps", slices(2, 0), n_in=width),
+                                           Part("blk.{}.ffn_up_exps", slices(2, 1), n_in=width)],
+    "layers.{}.mlp.experts.down_proj": Part("blk.{}.ffn_down_exps", n_in=expert_width),
+}  # fmt: skip
+
+
+def sections(c: Fields) -> Keys:
+    """Which elements of a head are rotated by which of the positions of an image's parts; a text's are all equal."""
+    found = rope_of(c).array("mrope_section", int)
+    return {"rope.dimension_sections": [*found, 0, 0, 0, 0][:4]}
+
+
+def qwen_images(c: Fields) -> Keys:
+    """The model of texts of one of texts and images."""
+    return qwen(c) | sections(c)
+
+
+def qwen3_images(c: Fields) -> Keys:
+    """The same, whose first layers also add features of images."""
+    keys = qwen_moe(c) if c.has("moe_intermediate_size") else qwen(c)
+    layers = c.inside("vision_config").array("deepstack_visual_indexes", int, default=[])
+    return keys | sections(c) | {"n_deepstack_layers": len(layers)}
+
+
+def qwen3_moe_images(c: Fields) -> Keys:
+    return qwen3_images(c) | {"expert_weights_norm": True}
+
+
 HUNYUAN = {
     **DECODER,
     "layers.{}.self_attn.query_layernorm": "blk.{}.attn_q_norm",
@@ -713,6 +752,10 @@ ROWS = [
     Row("Qwen3ForCausalLM", "qwen3", {**DECODER, **HEAD_NORMS}, qwen, dropped=DROPPED),
     Row("Qwen2MoeForCausalLM", "qwen2moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
     Row("Qwen3MoeForCausalLM", "qwen3moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
+    Row("Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration", "qwen2vl", DECODER, qwen_images,
+        dropped=DROPPED),
+    Row("Qwen3VLForConditionalGeneration", "qwen3vl", {**DECODER, **HEAD_NORMS}, qwen3_images, dropped=DROPPED),
+    Row("Qwen3VLMoeForConditionalGeneration", "qwen3vlmoe", QWEN_MOE_FUSED, qwen3_moe_images, dropped=DROPPED),
     Row("Ernie4_5ForCausalLM", "ernie4_5", DECODER, llama, dropped=DROPPED),
     Row("Ernie4_5_MoeForCausalLM", "ernie4_5-moe", {**DECODER, **EXPERTS, **SHARED_EXPERTS}, dense_first,
         dropped=DROPPED, later=True),
