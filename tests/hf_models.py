@@ -112,8 +112,14 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "roberta": ("XLMRobertaConfig", "XLMRobertaModel", {"head_dim": None, "num_key_value_heads": None,
                                                        "pad_token_id": 1, "bos_token_id": 0}),
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
+    "bert+classes": ("BertConfig", "BertForSequenceClassification", {
+        "head_dim": None, "num_key_value_heads": None, "id2label": {0: "bad", 1: "middling", 2: "good"}}),
+    "roberta+classes": ("XLMRobertaConfig", "XLMRobertaForSequenceClassification", {
+        "head_dim": None, "num_key_value_heads": None, "pad_token_id": 1, "bos_token_id": 0, "num_labels": 1}),
+    "qwen3+classes": ("Qwen3Config", "Qwen3ForSequenceClassification", {"num_labels": 2}),
 }  # fmt: skip
 ENCODERS = ("bert", "roberta", "nomic-bert")
+CLASSIFIERS = ("bert+classes", "roberta+classes", "qwen3+classes")
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
     "minicpm": {"architectures": ["MiniCPMForCausalLM"], "model_type": "minicpm", "scale_emb": 12, "scale_depth": 1.4,
@@ -132,6 +138,11 @@ def class_of(kind: str) -> str:
 def tokens(length: int, seed: int = 0) -> list[int]:
     """A text of token ids, none of which is special."""
     return np.random.default_rng([length, seed]).integers(3, VOCAB, length).tolist()
+
+
+def types(kind: str, length: int) -> list[int] | None:
+    """Which text of a pair each token is of, for a model that tells them apart."""
+    return [0] * (length // 3) + [1] * (length - length // 3) if kind == "bert+classes" else None
 
 
 def rows(length: int) -> np.ndarray:

@@ -68,11 +68,13 @@ def test_names_and_keys_are_those_of_gguf(kind, tmp_path):
         "rope_freqs",
         "rope_factors_long",
         "rope_factors_short",
+        "cls.output",
     }
     for tensor in reader.tensors:
         stem = ".".join("{bid}" if part.isdigit() else part for part in tensor.name.split(".")[:-1])
         assert stem in known, tensor.name
-    groups = (gguf.Keys.LLM, gguf.Keys.Attention, gguf.Keys.Rope, gguf.Keys.General, gguf.Keys.Tokenizer)
+    groups = (gguf.Keys.LLM, gguf.Keys.Attention, gguf.Keys.Rope, gguf.Keys.General, gguf.Keys.Tokenizer,
+              gguf.Keys.Classifier)  # fmt: skip
     keys = {str(key).replace("{arch}", arch) for group in groups for key in vars(group).values()}
     assert {key for key in reader.fields if not key.startswith("GGUF.")} <= keys
 

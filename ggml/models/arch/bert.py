@@ -7,13 +7,16 @@ import ggml
 
 
 def embed(g):
-    """x = norm(token_embd[id] + token_types[0] + position_embd[position])."""
+    """x = norm(token_embd[id] + token_types[type] + position_embd[position])."""
     c = g.config
     x = g.embedding(g.inputs.ids, "token_embd", c.n_vocab)
     if g.has("token_types.weight"):
         types = g.weights["token_types.weight"].contents.ne[1]
-        first = g.weight("token_types.weight", c.n_embd, types)
-        x = g.add(x, ggml.ggml_view_1d(g.ctx, first, c.n_embd, 0))
+        if types > 1 and g.inputs.types is not None:
+            x = g.add(x, g.embedding(g.inputs.types, "token_types", types))
+        else:
+            first = g.weight("token_types.weight", c.n_embd, types)
+            x = g.add(x, ggml.ggml_view_1d(g.ctx, first, c.n_embd, 0))
     if c.arch == "bert":
         x = g.add(x, g.embedding(g.inputs.positions, "position_embd", c.n_ctx_train))
     return g.point("token_embd", g.layer_norm(x, "token_embd_norm"))

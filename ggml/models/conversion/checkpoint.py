@@ -104,13 +104,13 @@ class Checkpoint:
                     raise ValueError(f"convert: {self.folder}: {pickles[0]} is a pickle, which may run code: {SAVE}")
                 raise FileNotFoundError(2, "convert: the folder has no *.safetensors", self.folder)
         for file in files:
-            self._add(os.path.join(self.folder, file))
+            self.add(os.path.join(self.folder, file))
         for name, file in places.items():
             if name not in self.stored or os.path.basename(self.stored[name].path) != file:
                 raise ValueError(f"convert: {os.path.join(self.folder, file)}: tensor {name!r} is not in this file")
 
-    def _add(self, path: str) -> None:
-        """Reads the header of a shard."""
+    def add(self, path: str, prefix: str = "") -> None:
+        """Reads the header of a shard; its tensors get a prefix."""
         from safetensors import SafetensorError, safe_open
 
         if not os.path.exists(path):
@@ -128,7 +128,8 @@ class Checkpoint:
                 raise ValueError(f"convert: {path}: tensor {name!r} is {dtype}: need {', '.join(TYPES)}")
             sizes.append(SIZES[dtype] * int(np.prod(shape, dtype=object)))
         offset = os.path.getsize(path) - sum(sizes)  # the library has checked that no byte is unused
-        for (name, shape, dtype), size in zip(parts, sizes, strict=True):
+        for (inner, shape, dtype), size in zip(parts, sizes, strict=True):
+            name = prefix + inner
             if name in self.stored:
                 raise ValueError(f"convert: {path}: tensor {name!r} is also in {self.stored[name].path}")
             self.stored[name] = Stored(name, shape, dtype, path, offset)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 import re
 import warnings
@@ -16,11 +15,13 @@ import ggml
 
 from ..._errors import bare as bare_message
 from ..._io.tensor_types import UNCHANGED
-from ..arch import FAMILIES
+from ..arch import FAMILIES, heads
 from ..arch.base import Builder, Inputs
 from ..files.config import read_config
-from .checkpoint import TYPES, Checkpoint, Stored, optional
+from .checkpoint import SINGLE, TYPES, Checkpoint, Stored
+from .classes import reranker
 from .fields import Fields, optional_json
+from .modules import Modules
 from .parts import Keys, Part, Row
 from .rows import BY_CLASS
 
@@ -28,9 +29,9 @@ from .rows import BY_CLASS
 PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
             "bert.", "roberta.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.")
+DENSE = {f"{name}.linear": name for name in heads.DENSE}
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 F32 = ggml.GGML_TYPE_F32
-POOLING = {"pooling_mode_mean_tokens": 1, "pooling_mode_cls_token": 2, "pooling_mode_lasttoken": 3}
 SAMPLING = {"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
             "repetition_penalty": "penalty_repeat"}  # fmt: skip
 
@@ -88,7 +89,7 @@ def row_of(checkpoint: Checkpoint) -> Row:
             f"convert: {checkpoint.config.where}: class {name!r} is not known: need one of {known}; "
             "see docs/new_architecture.md"
         )
-    return BY_CLASS[name]
+    return reranker(checkpoint, BY_CLASS[name])
 
 
 def bare(name: str) -> str:
@@ -98,6 +99,8 @@ def bare(name: str) -> str:
 
 def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
     """The tensors of the new file, in the order of the names, layer by layer."""
+    for name, folder in Modules(checkpoint).dense.items():
+        checkpoint.add(os.path.join(checkpoint.folder, folder, SINGLE), f"{name}.")
     found: dict[str, tuple[Part, dict[int, Stored]]] = {}
     tied = checkpoint.config.flag("tie_word_embeddings", False)
     for stored in checkpoint.stored.values():
@@ -113,7 +116,7 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
         stem, _, suffix = pattern.rpartition(".")
         if suffix not in ("weight", "bias"):
             stem, suffix = pattern, "weight"
-        targets = row.names.get(stem)
+        targets = DENSE.get(stem) or row.names.get(stem)
         if targets is None:
             raise ValueError(
                 f"convert: {stored.path}: tensor {stored.name!r} is not one of {checkpoint.names[0]}, "
@@ -203,28 +206,8 @@ def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
             f"convert: {checkpoint.config.where}: 'sliding_window' is {size}: architecture {row.arch!r} has none, and "
             "differs beyond so many tokens", stacklevel=3,
         )  # fmt: skip
-    return keys | pooling(checkpoint, row)
-
-
-def pooling(checkpoint: Checkpoint, row: Row) -> Keys:
-    """How sentence-transformers makes one vector of those of the tokens: by modules.json and what it names."""
-    data = optional(checkpoint.folder, "modules.json")
-    if data is None:
-        return {}
-    try:
-        modules = json.loads(data)
-        paths = [str(m["path"]) for m in modules if str(m["type"]).endswith(".Pooling")]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise ValueError(f"convert: {checkpoint.folder}: modules.json is not a list of modules") from None
-    for path in paths:
-        if os.path.basename(path) != path:
-            raise ValueError(f"convert: {checkpoint.folder}: modules.json: {path[:60]!r} is no folder inside")
-        config = Fields(optional_json(os.path.join(checkpoint.folder, path), "config.json"), f"{path}/config.json")
-        kinds = [kind for name, kind in POOLING.items() if config.flag(name, False)]
-        if len(kinds) != 1:
-            raise ValueError(f"convert: {checkpoint.folder}: {path}/config.json: need one of {', '.join(POOLING)}")
-        return {f"{row.arch}.pooling_type": kinds[0]}
-    return {}
+    own = {f"{row.arch}.{name}": value for name, value in Modules(checkpoint).keys().items()}
+    return own | keys
 
 
 def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str, Weight], row: Row) -> None:
@@ -254,6 +237,7 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         x = family.module.head(g, x)
         if config.logits:
             g.output(x)
+        heads.build(g, x)
         unused = sorted(set(weights) - tensors.used - {"rope_factors_long.weight", "rope_factors_short.weight"})
         if unused:
             raise ValueError(f"the architecture {row.arch!r} does not use tensor {unused[0]!r}")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arch.gemma import LARGE
+from .classes import with_classes
 from .fields import Fields
 from .parts import (
     ATTENTION,
@@ -420,7 +421,7 @@ NOMIC = {
     "encoder.layers.{}.mlp.fc2": "blk.{}.ffn_down",
     "encoder.layers.{}.norm2": "blk.{}.layer_output_norm",
 }
-HEADS = ("pooler.dense.weight", "pooler.dense.bias", "cls.*", "embeddings.position_ids")
+HEADS = ("pooler.dense.weight", "pooler.dense.bias", "cls.*", "lm_head.*", "embeddings.position_ids")
 
 
 def bert(c: Fields) -> Keys:
@@ -462,11 +463,16 @@ def nomic_bert(c: Fields) -> Keys:
     return {**sizes(c), **layer_norms(c), **rotation(c), "attention.causal": False, **token_types(c)}
 
 
+BERT_ROW = Row("BertModel BertForMaskedLM", "bert", BERT, bert, dropped=HEADS)
+ROBERTA_ROW = Row("RobertaModel RobertaForMaskedLM XLMRobertaModel XLMRobertaForMaskedLM", "bert", ROBERTA, roberta,
+                  dropped=HEADS)  # fmt: skip
+QWEN2_ROW = Row("Qwen2ForCausalLM Qwen2Model", "qwen2", DECODER, qwen, dropped=DROPPED)
+QWEN3_ROW = Row("Qwen3ForCausalLM Qwen3Model", "qwen3", {**DECODER, **HEAD_NORMS}, qwen, dropped=DROPPED)
 ROWS = [
     Row("LlamaForCausalLM MistralForCausalLM MixtralForCausalLM", "llama",
         {**DECODER, **PERMUTED, **MIXTRAL}, llama, frequency_factors, DROPPED),
-    Row("Qwen2ForCausalLM", "qwen2", DECODER, qwen, dropped=DROPPED),
-    Row("Qwen3ForCausalLM", "qwen3", {**DECODER, **HEAD_NORMS}, qwen, dropped=DROPPED),
+    QWEN2_ROW,
+    QWEN3_ROW,
     Row("Qwen2MoeForCausalLM", "qwen2moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
     Row("Qwen3MoeForCausalLM", "qwen3moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
     Row("Ernie4_5ForCausalLM", "ernie4_5", DECODER, llama, dropped=DROPPED),
@@ -499,8 +505,18 @@ ROWS = [
     Row("Gemma2ForCausalLM", "gemma2", GEMMA, gemma2, dropped=DROPPED),
     Row("Gemma3ForCausalLM Gemma3ForConditionalGeneration", "gemma3", GEMMA, gemma3, dropped=DROPPED),
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
-    Row("BertModel BertForMaskedLM", "bert", BERT, bert, dropped=HEADS),
-    Row("RobertaModel XLMRobertaModel", "bert", ROBERTA, roberta, dropped=HEADS),
+    BERT_ROW,
+    ROBERTA_ROW,
     Row("NomicBertModel", "nomic-bert", NOMIC, nomic_bert, dropped=HEADS),
+]  # fmt: skip
+ROWS += [
+    with_classes(row_of_class, classes, names)
+    for row_of_class, classes, names in [
+        (BERT_ROW, "BertForSequenceClassification", {"pooler.dense": "cls", "classifier": "cls.output"}),
+        (ROBERTA_ROW, "RobertaForSequenceClassification XLMRobertaForSequenceClassification",
+         {"classifier.dense": "cls", "classifier.out_proj": "cls.output"}),
+        (QWEN2_ROW, "Qwen2ForSequenceClassification", {"score": "cls.output"}),
+        (QWEN3_ROW, "Qwen3ForSequenceClassification", {"score": "cls.output"}),
+    ]
 ]  # fmt: skip
 BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}
