@@ -33,8 +33,9 @@ from .paths import model_path
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
 COMMANDS = {
     "info": info, "demo": demo, "run": run, "chat": chat, "embed": embed, "rank": rank, "bench": bench,
-    "perplexity": perplexity, "finetune": finetune, "inspect": inspect, "view": view, "convert": convert, "quantize": quantize,
-    "imatrix": imatrix, "merge": merge, "dot": dot, "onnx": onnx, "replace-bindings": replace_bindings,
+    "perplexity": perplexity, "finetune": finetune, "inspect": inspect, "view": view, "convert": convert,
+    "quantize": quantize, "imatrix": imatrix, "merge": merge, "dot": dot, "onnx": onnx,
+    "replace-bindings": replace_bindings,
 }  # fmt: skip
 
 
