@@ -16,6 +16,7 @@ import numpy as np
 
 VOCAB, LENGTHS = 64, (48, 200)
 DATA = Path(__file__).parent / "data" / "hf"
+GRADIENTS = DATA.parent / "hf_gradients.npz"
 
 SIZES = {
     "vocab_size": VOCAB, "hidden_size": 64, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -120,6 +121,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }  # fmt: skip
 ENCODERS = ("bert", "roberta", "nomic-bert")
 CLASSIFIERS = ("bert+classes", "roberta+classes", "qwen3+classes")
+# Kinds whose gradients are recorded: at least one of each group
+WITH_GRADIENTS = ("llama+llama3", "mixtral", "qwen3", "qwen3moe", "glm4moe", "granitemoe+shared", "phi3+longrope",
+                  "glm4", "olmo3", "phi2", "gptneox+serial", "falcon+new", "cohere2", "gemma2", "gemma3", "gpt2")  # fmt: skip
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
     "minicpm": {"architectures": ["MiniCPMForCausalLM"], "model_type": "minicpm", "scale_emb": 12, "scale_depth": 1.4,
@@ -157,6 +161,12 @@ def weight(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     if len(shape) < 2:
         return 1 + 0.2 * values if name.endswith("weight") else 0.1 * values
     return (values / np.sqrt(shape[-1])).astype(np.float32)
+
+
+def direction(name: str, shape: tuple[int, ...], number: int) -> np.ndarray:
+    """A random tensor, with which a gradient is multiplied; f32."""
+    rng = np.random.default_rng([number, zlib.crc32(f"direction {name}".encode())])
+    return rng.standard_normal(shape, dtype=np.float32)
 
 
 def write_shard(path: Path, tensors: dict[str, np.ndarray]) -> None:

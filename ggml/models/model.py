@@ -19,6 +19,7 @@ from .score import Embedding, Scoring
 from .state import States
 from .trace import Inspecting
 from .train.finetune import Finetuning
+from .train.gradients import Gradients
 
 if TYPE_CHECKING:
     from ..distributed import Communicator
@@ -68,6 +69,7 @@ class Model(Owner):
         self.ranking = Ranking(self.runner, self.prompts, self.embedding)
         self.states, self.inspecting = States(self.runner, self.prompts), Inspecting(self.runner)
         self.adapting, self.finetuning = Adapting(self.runner), Finetuning(self.runner, self.prompts)
+        self.differentiating = Gradients(self.runner, self.prompts)
 
     config: Config = property(lambda self: self.runner.config)  # type: ignore[assignment]
     metadata: Any = property(lambda self: self.runner.metadata)
@@ -90,6 +92,7 @@ class Model(Owner):
     points, trace = of("inspecting", Inspecting.points), of("inspecting", Inspecting.trace)
     edit, weight_shape = of("inspecting", Inspecting.edit), of("inspecting", Inspecting.weight_shape)
     set_lora, finetune = of("adapting", Adapting.set_lora), of("finetuning", Finetuning.finetune)
+    gradients = of("differentiating", Gradients.gradients)
     close = of("runner", Runner.close)
 
     def __repr__(self) -> str:
