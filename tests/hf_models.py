@@ -123,7 +123,8 @@ ENCODERS = ("bert", "roberta", "nomic-bert")
 CLASSIFIERS = ("bert+classes", "roberta+classes", "qwen3+classes")
 # Kinds whose gradients are recorded: at least one of each group
 WITH_GRADIENTS = ("llama+llama3", "mixtral", "qwen3", "qwen3moe", "glm4moe", "granitemoe+shared", "phi3+longrope",
-                  "glm4", "olmo3", "phi2", "gptneox+serial", "falcon+new", "cohere2", "gemma2", "gemma3", "gpt2")  # fmt: skip
+                  "glm4", "olmo3", "phi2", "gptneox+serial", "falcon+new", "cohere2", "gemma2", "gemma3",
+                  "gpt2")  # fmt: skip
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
     "minicpm": {"architectures": ["MiniCPMForCausalLM"], "model_type": "minicpm", "scale_emb": 12, "scale_depth": 1.4,

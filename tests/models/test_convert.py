@@ -219,7 +219,7 @@ SETTINGS = {  # settings that are wrong, and what the message says
     "factor": ({"rope_parameters": {"rope_type": "linear"}}, "rope_parameters: 'factor' is missing"),
     "rope is a list": ({"rope_parameters": [1]}, r"'rope_parameters' is \[1\]: need an object"),
     "head": ({"head_dim": 7}, "48 rows are no whole number of heads of 7"),
-    "quantised": ({"quantization_config": {"bits": 4}}, "'quantization_config' is given"),
+    "quantised": ({"quantization_config": {"bits": 4}}, "quantization_config: 'quant_method' is None: need 'fp8' or"),
 }
 FOLDERS = {  # what is done to a folder of 3 shards, and what the message says
     "no config": (lambda f: (f / "config.json").unlink(), "the folder has no config.json"),

@@ -12,6 +12,7 @@ import numpy as np
 import ggml
 
 from ..._extras import require
+from . import fp8
 from .fields import Fields, optional_json, read_json
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
@@ -22,6 +23,7 @@ TYPES = {
     "F32": (ggml.GGML_TYPE_F32, np.float32),
     "F16": (ggml.GGML_TYPE_F16, np.float16),
     "BF16": (ggml.GGML_TYPE_BF16, np.uint16),
+    **dict.fromkeys(fp8.VALUES, (ggml.GGML_TYPE_F32, np.uint8)),  # read as what they stand for
 }
 SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
          "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8}  # fmt: skip
@@ -52,6 +54,7 @@ class Checkpoint:
         config: the settings of config.json; of a model of texts and images, those of its language model.
         names: the classes in transformers that the model is of, the first of which counts.
         stored: the tensors of all shards by name.
+        scales: of tensors of 8-bit floats, the tensors with their factors, by their names.
     """
 
     def __init__(self, folder: str | os.PathLike[str], weights: bool = True) -> None:
@@ -73,10 +76,11 @@ class Checkpoint:
         merged = {**{k: v for k, v in whole.values.items() if k != "text_config"}, **text.values}
         self.has_images = bool(text.values)
         self.config = Fields(merged, path)
-        if whole.has("quantization_config"):
-            raise ValueError(f"convert: {path}: 'quantization_config' is given: need weights of F32, F16 or BF16")
+        given = whole.has("quantization_config")
+        self.blocks = fp8.blocks(whole.inside("quantization_config")) if given else fp8.BLOCKS
         self._maps: dict[str, mmap.mmap] = {}
         self.stored: dict[str, Stored] = {}
+        self.scales: dict[str, Stored] = {}
         if weights:
             self._open()
 
@@ -108,6 +112,7 @@ class Checkpoint:
         for name, file in places.items():
             if name not in self.stored or os.path.basename(self.stored[name].path) != file:
                 raise ValueError(f"convert: {os.path.join(self.folder, file)}: tensor {name!r} is not in this file")
+        self.scales = fp8.take_scales(self.stored, self.blocks)
 
     def add(self, path: str, prefix: str = "") -> None:
         """Reads the header of a shard; its tensors get a prefix."""
@@ -136,7 +141,7 @@ class Checkpoint:
             offset += size
 
     def read(self, stored: Stored) -> np.ndarray:
-        """The values of a tensor in the pages of its file; of bf16 their bits."""
+        """The values of a tensor in the pages of its file; of bf16 their bits. Those of 8 bits become f32."""
         if stored.path not in self._maps:
             with open(stored.path, "rb") as file:
                 self._maps[stored.path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -144,7 +149,18 @@ class Checkpoint:
         if count == 0:
             return np.empty(stored.shape, TYPES[stored.dtype][1])
         values = np.frombuffer(self._maps[stored.path], TYPES[stored.dtype][1], count, stored.offset)
-        return values.reshape(stored.shape)
+        values = values.reshape(stored.shape)
+        if stored.dtype not in fp8.VALUES:
+            return values
+        scale = self.scales.get(stored.name)
+        return fp8.floats(values, stored.dtype, scale and self._scale(scale), self.blocks)
+
+    def _scale(self, stored: Stored) -> np.ndarray:
+        """The factors of a tensor, as f32."""
+        values = self.read(stored)
+        if stored.dtype == "BF16":
+            return (values.astype(np.uint32) << 16).view(np.float32)
+        return values.astype(np.float32)
 
     def close(self) -> None:
         """Forgets the mappings; arrays that were read keep theirs."""

@@ -18,6 +18,7 @@ from ..._io.tensor_types import UNCHANGED
 from ..arch import FAMILIES, heads
 from ..arch.base import Builder, Inputs
 from ..files.config import read_config
+from . import fp8
 from .checkpoint import SINGLE, TYPES, Checkpoint, Stored
 from .classes import reranker
 from .fields import Fields, optional_json
@@ -31,7 +32,7 @@ PREFIXES = ("model.language_model.", "language_model.model.", "language_model.",
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.")
 DENSE = {f"{name}.linear": name for name in heads.DENSE}
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
-F32 = ggml.GGML_TYPE_F32
+F32, BF16 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_BF16
 SAMPLING = {"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
             "repetition_penalty": "penalty_repeat"}  # fmt: skip
 
@@ -80,6 +81,13 @@ def as_floats(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32)
 
 
+def as_bf16(values: np.ndarray) -> np.ndarray:
+    """The bits of f32 values as bf16, rounded to the nearest, of two equally near ones to the even one."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+
+
 def row_of(checkpoint: Checkpoint) -> Row:
     """The row of a model's class."""
     name = checkpoint.names[0]
@@ -113,11 +121,8 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
             continue
         if row.later and name.startswith("layers.") and numbers[:1] >= [checkpoint.config.integer("num_hidden_layers")]:
             continue
-        stem, _, suffix = pattern.rpartition(".")
-        if suffix not in ("weight", "bias"):
-            stem, suffix = pattern, "weight"
-        targets = DENSE.get(stem) or row.names.get(stem)
-        if targets is None:
+        targets = targets_of(row, name)
+        if not targets:
             raise ValueError(
                 f"convert: {stored.path}: tensor {stored.name!r} is not one of {checkpoint.names[0]}, "
                 f"architecture {row.arch!r}"
@@ -126,12 +131,7 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
             raise ValueError(
                 f"convert: {stored.path}: tensor {stored.name!r} is {stored.dtype}: need {', '.join(TYPES)}"
             )
-        for target in targets if isinstance(targets, list) else [targets]:
-            part = target if isinstance(target, Part) else Part(target)
-            new = part.name.format(*numbers[:1])
-            if not new.endswith((".weight", ".bias")):
-                new += f".{suffix}"
-            place = numbers[1] if len(numbers) > 1 else 0
+        for part, new, place in targets:
             members = found.setdefault(new, (part, {}))[1]
             if place in members:
                 raise ValueError(f"convert: {stored.path}: {stored.name!r} and {members[place].name!r} are one tensor")
@@ -146,6 +146,24 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
     for new, values in row.tensors(checkpoint.config).items():
         weights[new] = Weight(new, values.shape, F32, F32, values=values)
     return dict(sorted(weights.items(), key=lambda item: order(item[0])))
+
+
+def targets_of(row: Row, name: str) -> list[tuple[Part, str, int]]:
+    """What a tensor becomes, by its name without a prefix: how, the name of the new tensor, its place in that one."""
+    numbers = [int(n) for n in NUMBER.findall(f".{name}")]
+    pattern = NUMBER.sub("{}", name)
+    stem, _, suffix = pattern.rpartition(".")
+    if suffix not in ("weight", "bias"):
+        stem, suffix = pattern, "weight"
+    targets = DENSE.get(stem) or row.names.get(stem) or []
+    found = []
+    for target in targets if isinstance(targets, list) else [targets]:
+        part = target if isinstance(target, Part) else Part(target)
+        new = part.name.format(*numbers[:1])
+        if not new.endswith((".weight", ".bias")):
+            new += f".{suffix}"
+        found.append((part, new, numbers[1] if len(numbers) > 1 else 0))
+    return found
 
 
 def order(name: str) -> tuple[bool, int]:
@@ -180,7 +198,8 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
         shape = (len(parts), *shape)
     source = F32 if part.plus and name.endswith(".weight") else TYPES[first.dtype][0]
     plain = len(shape) == 1 or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
-    return Weight(name, shape, source, F32 if plain else source, parts, part)
+    wanted = BF16 if first.dtype in fp8.VALUES else source
+    return Weight(name, shape, source, F32 if plain else wanted, parts, part)
 
 
 def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
