@@ -16,6 +16,7 @@ import numpy as np
 
 VOCAB, LENGTHS = 64, (48, 200)
 DATA = Path(__file__).parent / "data" / "hf"
+PEFT = DATA.parent / "peft.npz"
 GRADIENTS = DATA.parent / "hf_gradients.npz"
 
 SIZES = {
@@ -125,6 +126,14 @@ CLASSIFIERS = ("bert+classes", "roberta+classes", "qwen3+classes")
 WITH_GRADIENTS = ("llama+llama3", "mixtral", "qwen3", "qwen3moe", "glm4moe", "granitemoe+shared", "phi3+longrope",
                   "glm4", "olmo3", "phi2", "gptneox+serial", "falcon+new", "cohere2", "gemma2", "gemma3",
                   "gpt2")  # fmt: skip
+# Kinds for which adapters of PEFT are recorded, and the settings of these
+ADAPTERS: dict[str, dict[str, Any]] = {
+    "llama+llama3": {"r": 4, "lora_alpha": 12, "use_rslora": True, "target_modules": [
+        "embed_tokens", "q_proj", "k_proj", "o_proj", "down_proj", "lm_head"]},
+    "qwen3": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "up_proj"],
+              "rank_pattern": {"layers.1.self_attn.v_proj": 2}, "alpha_pattern": {"up_proj": 3}},
+    "gpt2": {"r": 3, "lora_alpha": 6, "target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True},
+}  # fmt: skip
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
     "minicpm": {"architectures": ["MiniCPMForCausalLM"], "model_type": "minicpm", "scale_emb": 12, "scale_depth": 1.4,
@@ -202,6 +211,15 @@ def write_folder(folder: Path, config: dict[str, Any], shapes: dict[str, list[in
         write_shard(folder / file, part)
         places |= dict.fromkeys(part, file)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return folder
+
+
+def write_adapter(folder: Path, config: dict[str, Any], shapes: dict[str, list[int]]) -> Path:
+    """Writes the folder of an adapter of PEFT; returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    values = {name: weight(name, tuple(shape), 1) for name, shape in shapes.items()}
+    write_shard(folder / "adapter_model.safetensors", values)
     return folder
 
 

@@ -46,73 +46,20 @@ class Stored(NamedTuple):
     offset: int
 
 
-class Checkpoint:
-    """A folder with a model.
+class Shards:
+    """Files of safetensors, mapped into memory.
 
     Attributes:
-        folder: its path.
-        config: the settings of config.json; of a model of texts and images, those of its language model.
-        names: the classes in transformers that the model is of, the first of which counts.
-        stored: the tensors of all shards by name.
+        stored: the tensors of all files by name.
         scales: of tensors of 8-bit floats, the tensors with their factors, by their names.
+        blocks: rows and columns that have one factor.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], weights: bool = True) -> None:
-        try:
-            self.folder = os.fsdecode(folder)
-        except TypeError:
-            raise TypeError(f"convert: folder is {str(folder)[:60]}: need a str, bytes or os.PathLike") from None
-        if not os.path.isdir(self.folder):
-            raise NotADirectoryError(20, "convert: need a folder as Hugging Face saves a model", self.folder)
-        path = os.path.join(self.folder, "config.json")
-        if not os.path.exists(path):
-            raise FileNotFoundError(2, "convert: the folder has no config.json", self.folder)
-        whole = Fields(read_json(path), path)
-        classes = whole.array("architectures", str, default=[])
-        if not classes:
-            raise ValueError(f"convert: {path}: 'architectures' is missing: need a list with the model's class")
-        self.names: tuple[str, ...] = tuple(classes)
-        text = whole.inside("text_config")
-        merged = {**{k: v for k, v in whole.values.items() if k != "text_config"}, **text.values}
-        self.has_images = bool(text.values)
-        self.config = Fields(merged, path)
-        given = whole.has("quantization_config")
-        self.blocks = fp8.blocks(whole.inside("quantization_config")) if given else fp8.BLOCKS
+    def __init__(self) -> None:
         self._maps: dict[str, mmap.mmap] = {}
         self.stored: dict[str, Stored] = {}
         self.scales: dict[str, Stored] = {}
-        if weights:
-            self._open()
-
-    def _open(self) -> None:
-        """Reads the headers of all shards."""
-        require("convert: ", ["safetensors"], "'ggml-cython[llm]'")
-        index = optional_json(self.folder, INDEX)
-        if index:
-            where = os.path.join(self.folder, INDEX)
-            places = index.get("weight_map")
-            if not isinstance(places, dict) or not places:
-                raise ValueError(f"convert: {where}: 'weight_map' is missing")
-            for name in places.values():
-                if not isinstance(name, str) or os.path.basename(name) != name or not name.endswith(".safetensors"):
-                    raise ValueError(f"convert: {where}: {str(name)[:60]!r} is no file of the folder")
-            files = sorted(set(places.values()))
-        else:
-            places = {}
-            inside = sorted(os.listdir(self.folder))
-            shards = [name for name in inside if name.endswith(".safetensors") and not name.startswith("consolidated")]
-            files = [SINGLE] if SINGLE in inside else shards
-            if not files:
-                pickles = [name for name in inside if PICKLES.match(name)]
-                if pickles:
-                    raise ValueError(f"convert: {self.folder}: {pickles[0]} is a pickle, which may run code: {SAVE}")
-                raise FileNotFoundError(2, "convert: the folder has no *.safetensors", self.folder)
-        for file in files:
-            self.add(os.path.join(self.folder, file))
-        for name, file in places.items():
-            if name not in self.stored or os.path.basename(self.stored[name].path) != file:
-                raise ValueError(f"convert: {os.path.join(self.folder, file)}: tensor {name!r} is not in this file")
-        self.scales = fp8.take_scales(self.stored, self.blocks)
+        self.blocks = fp8.BLOCKS
 
     def add(self, path: str, prefix: str = "") -> None:
         """Reads the header of a shard; its tensors get a prefix."""
@@ -153,10 +100,10 @@ class Checkpoint:
         if stored.dtype not in fp8.VALUES:
             return values
         scale = self.scales.get(stored.name)
-        return fp8.floats(values, stored.dtype, scale and self._scale(scale), self.blocks)
+        return fp8.floats(values, stored.dtype, scale and self.floats(scale), self.blocks)
 
-    def _scale(self, stored: Stored) -> np.ndarray:
-        """The factors of a tensor, as f32."""
+    def floats(self, stored: Stored) -> np.ndarray:
+        """The values of a tensor as f32."""
         values = self.read(stored)
         if stored.dtype == "BF16":
             return (values.astype(np.uint32) << 16).view(np.float32)
@@ -165,6 +112,71 @@ class Checkpoint:
     def close(self) -> None:
         """Forgets the mappings; arrays that were read keep theirs."""
         self._maps.clear()
+
+
+class Checkpoint(Shards):
+    """A folder with a model.
+
+    Attributes:
+        folder: its path.
+        config: the settings of config.json; of a model of texts and images, those of its language model.
+        names: the classes in transformers that the model is of, the first of which counts.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], weights: bool = True) -> None:
+        super().__init__()
+        try:
+            self.folder = os.fsdecode(folder)
+        except TypeError:
+            raise TypeError(f"convert: folder is {str(folder)[:60]}: need a str, bytes or os.PathLike") from None
+        if not os.path.isdir(self.folder):
+            raise NotADirectoryError(20, "convert: need a folder as Hugging Face saves a model", self.folder)
+        path = os.path.join(self.folder, "config.json")
+        if not os.path.exists(path):
+            raise FileNotFoundError(2, "convert: the folder has no config.json", self.folder)
+        whole = Fields(read_json(path), path)
+        classes = whole.array("architectures", str, default=[])
+        if not classes:
+            raise ValueError(f"convert: {path}: 'architectures' is missing: need a list with the model's class")
+        self.names: tuple[str, ...] = tuple(classes)
+        text = whole.inside("text_config")
+        merged = {**{k: v for k, v in whole.values.items() if k != "text_config"}, **text.values}
+        self.has_images = bool(text.values)
+        self.config = Fields(merged, path)
+        if whole.has("quantization_config"):
+            self.blocks = fp8.blocks(whole.inside("quantization_config"))
+        if weights:
+            self._open()
+
+    def _open(self) -> None:
+        """Reads the headers of all shards."""
+        require("convert: ", ["safetensors"], "'ggml-cython[llm]'")
+        index = optional_json(self.folder, INDEX)
+        if index:
+            where = os.path.join(self.folder, INDEX)
+            places = index.get("weight_map")
+            if not isinstance(places, dict) or not places:
+                raise ValueError(f"convert: {where}: 'weight_map' is missing")
+            for name in places.values():
+                if not isinstance(name, str) or os.path.basename(name) != name or not name.endswith(".safetensors"):
+                    raise ValueError(f"convert: {where}: {str(name)[:60]!r} is no file of the folder")
+            files = sorted(set(places.values()))
+        else:
+            places = {}
+            inside = sorted(os.listdir(self.folder))
+            shards = [name for name in inside if name.endswith(".safetensors") and not name.startswith("consolidated")]
+            files = [SINGLE] if SINGLE in inside else shards
+            if not files:
+                pickles = [name for name in inside if PICKLES.match(name)]
+                if pickles:
+                    raise ValueError(f"convert: {self.folder}: {pickles[0]} is a pickle, which may run code: {SAVE}")
+                raise FileNotFoundError(2, "convert: the folder has no *.safetensors", self.folder)
+        for file in files:
+            self.add(os.path.join(self.folder, file))
+        for name, file in places.items():
+            if name not in self.stored or os.path.basename(self.stored[name].path) != file:
+                raise ValueError(f"convert: {os.path.join(self.folder, file)}: tensor {name!r} is not in this file")
+        self.scales = fp8.take_scales(self.stored, self.blocks)
 
 
 def optional(folder: str, name: str) -> Any:
