@@ -114,14 +114,22 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "roberta": ("XLMRobertaConfig", "XLMRobertaModel", {"head_dim": None, "num_key_value_heads": None,
                                                        "pad_token_id": 1, "bos_token_id": 0}),
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
+    "modern-bert": ("ModernBertConfig", "ModernBertModel", {
+        "head_dim": None, "num_key_value_heads": None, "num_hidden_layers": 5, "local_attention": 21, "norm_bias": True,
+        "attention_bias": True, "mlp_bias": True}),
+    "jina-bert-v3": ("JinaEmbeddingsV3Config", "JinaEmbeddingsV3Model", {
+        "head_dim": None, "num_key_value_heads": None}),
+    "modern-bert+classes": ("ModernBertConfig", "ModernBertForSequenceClassification", {
+        "head_dim": None, "num_key_value_heads": None, "num_hidden_layers": 4, "local_attention": 20,
+        "classifier_pooling": "mean", "num_labels": 1}),
     "bert+classes": ("BertConfig", "BertForSequenceClassification", {
         "head_dim": None, "num_key_value_heads": None, "id2label": {0: "bad", 1: "middling", 2: "good"}}),
     "roberta+classes": ("XLMRobertaConfig", "XLMRobertaForSequenceClassification", {
         "head_dim": None, "num_key_value_heads": None, "pad_token_id": 1, "bos_token_id": 0, "num_labels": 1}),
     "qwen3+classes": ("Qwen3Config", "Qwen3ForSequenceClassification", {"num_labels": 2}),
 }  # fmt: skip
-ENCODERS = ("bert", "roberta", "nomic-bert")
-CLASSIFIERS = ("bert+classes", "roberta+classes", "qwen3+classes")
+ENCODERS = ("bert", "roberta", "nomic-bert", "modern-bert", "jina-bert-v3")
+CLASSIFIERS = ("bert+classes", "roberta+classes", "modern-bert+classes", "qwen3+classes")
 # Kinds whose gradients are recorded: at least one of each group
 WITH_GRADIENTS = ("llama+llama3", "mixtral", "qwen3", "qwen3moe", "glm4moe", "granitemoe+shared", "phi3+longrope",
                   "glm4", "olmo3", "phi2", "gptneox+serial", "falcon+new", "cohere2", "gemma2", "gemma3",

@@ -186,33 +186,19 @@ class Embedding:
         step = self.runner.texts_graph(length, len(texts))
         step.ids[:] = step.types[:] = 0
         step.positions[:] = np.tile(np.arange(length), len(texts))
-        position = np.arange(length)
+        config, position = self.runner.config, np.arange(length)
+        distance = np.abs(position - position[:, None])
+        visible = (-distance if "alibi" in config.own else 0 * distance).astype(np.float16)
         for local, mask in step.masks.items():
-            seen = np.ones((length, length), bool)
-            if self.runner.config.causal:
-                seen = position <= position[:, None]
-            if local:
-                seen &= position > position[:, None] - self.runner.config.window
+            seen = position <= position[:, None] if config.causal else np.ones((length, length), bool)
+            if local:  # of a model whose tokens see those after them, it is as wide in both directions
+                seen &= distance < config.window if config.causal else distance <= config.window // 2
             for i, text in enumerate(texts):
-                mask[i, 0] = np.where(seen & (position < len(text)), np.float16(0), np.float16(-np.inf))
+                mask[i, 0] = np.where(seen & (position < len(text)), visible, np.float16(-np.inf))
         for i, text in enumerate(texts):
             step.ids[i * length : i * length + len(text)] = text
             if types is not None:
                 step.types[i * length : i * length + len(text)] = types[i]
-        step = self.runner.texts_graph(length, len(texts))
-        step.ids[:] = 0
-        step.positions[:] = np.tile(np.arange(length), len(texts))
-        position = np.arange(length)
-        for local, mask in step.masks.items():
-            seen = np.ones((length, length), bool)
-            if self.runner.config.causal:
-                seen = position <= position[:, None]
-            if local:
-                seen &= position > position[:, None] - self.runner.config.window
-            for i, text in enumerate(texts):
-                mask[i, 0] = np.where(seen & (position < len(text)), np.float16(0), np.float16(-np.inf))
-        for i, text in enumerate(texts):
-            step.ids[i * length : i * length + len(text)] = text
         self.runner.run(step)
         return [rows[: len(text)] for rows, text in zip(step.out.reshape(len(texts), length, -1), texts, strict=True)]
 

@@ -31,9 +31,11 @@ from . import (
     gpt2,
     granite,
     hunyuan,
+    jina_bert,
     keeps,
     llama,
     mistral3,
+    modern_bert,
     olmo2,
     parallel,
     phi3,
@@ -104,6 +106,12 @@ FAMILIES = {
     "gpt2": Family(gpt2, rms=False),
     "bert": Family(bert, rms=False, causal=False, logits=False),
     "nomic-bert": Family(bert, NEOX, rms=False, causal=False, logits=False),
+    "nomic-bert-moe": Family(bert, NEOX, rms=False, causal=False, logits=False),
+    "jina-bert-v2": Family(jina_bert, rms=False, causal=False, logits=False),
+    "jina-bert-v3": Family(bert, NEOX, rms=False, causal=False, logits=False),
+    "modern-bert": Family(
+        modern_bert, NEOX, rms=False, causal=False, logits=False, window_pattern=3, rope_base_local=10000.0
+    ),  # fmt: skip
 }
 
 

@@ -255,8 +255,9 @@ class Attention(Norms):
             return ggml.ggml_permute(self.ctx, t, 0, 2, 1, 3)
 
         mask = self.inputs.masks[self.config.local[layer]]
+        alibi = self.config.own.get("alibi", 0.0) if mask is not None else 0.0
         y = ggml.ggml_flash_attn_ext(
-            self.ctx, by_head(q), by_head(k), by_head(v), mask, scale, 0.0, self.config.attn_softcap
+            self.ctx, by_head(q), by_head(k), by_head(v), mask, scale, alibi, self.config.attn_softcap
         )  # [D, H, T, S]
         if sinks is not None:
             ggml.ggml_flash_attn_ext_add_sinks(y, sinks)
@@ -383,20 +384,22 @@ class FeedForward(Attention):
         result = ggml.ggml_set_rows(ctx, hidden, ggml.ggml_get_rows(ctx, by_group, kept), kept)
         return ggml.ggml_reshape_2d(ctx, result, experts, n)
 
-    def experts(self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING) -> Tensor:
+    def experts(
+        self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING, ungated: bool = False
+    ) -> Tensor:
         """A mixture of experts (arXiv:2401.04088): for each token the sum over its best experts of weight * gated(x).
 
         Without a routing of its own, the weights are the softmax over the router's scores, normalised over the chosen
-        experts.
+        experts. With `ungated`, an expert is down(activation(up x)).
         """
         c, ctx, n = self.config, self.ctx, x.contents.ne[1]
         chosen, weights = self.routed(x, name, routing)
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
         if self.inputs.exact:
             columns, chosen = self.with_more_rows(columns, chosen)
-        gate = self.linear_of_experts(columns, name + "_gate_exps", c.n_ff, chosen)  # [n_ff, used, N]
-        up = self.linear_of_experts(columns, name + "_up_exps", c.n_ff, chosen)
-        y = self.linear_of_experts(activation(ctx, gate, up), name + "_down_exps", c.n_embd, chosen)
+        names = [name + "_up_exps"] if ungated else [name + "_gate_exps", name + "_up_exps"]
+        parts = [self.linear_of_experts(columns, part, c.n_ff, chosen) for part in names]  # [n_ff, used, N]
+        y = self.linear_of_experts(activation(ctx, *parts), name + "_down_exps", c.n_embd, chosen)
         if self.inputs.exact:
             y = ggml.ggml_view_3d(ctx, y, c.n_embd, c.n_expert_used, n, y.contents.nb[1], y.contents.nb[2], 0)
         y = ggml.ggml_mul(ctx, y, weights)  # [C, used, N]

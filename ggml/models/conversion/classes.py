@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -37,10 +38,15 @@ def labels(c: Fields) -> Keys:
 
 def with_classes(row: Row, classes: str, names: dict[str, Any]) -> Row:
     """The row of models of the same architecture with a classifier, whose tensors have other `names`."""
-    kept = tuple(name for name in row.dropped if name.rpartition(".")[0] not in names)
+    kept = tuple(old for old in row.dropped if not any(drops(old, name) for name in names))
     return row._replace(
         classes=classes, names={**row.names, **names}, keys=lambda c: row.keys(c) | labels(c), dropped=kept
     )
+
+
+def drops(old: str, name: str) -> bool:
+    """Whether a pattern leaves out the weight or the bias of a name."""
+    return any(fnmatch.fnmatchcase(f"{name}.{kind}", old) for kind in ("weight", "bias"))
 
 
 @dataclass

@@ -24,6 +24,7 @@ class Part(NamedTuple):
         transposed: whether the matrix is stored as [n_in, n_out].
         plus: what is added to a weight, for norms that multiply by 1 + w.
         flat: whether a matrix of one row becomes a vector.
+        experts: whether a matrix is those of all experts, one below the other.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Part(NamedTuple):
     transposed: bool = False
     plus: float = 0.0
     flat: bool = False
+    experts: bool = False
 
 
 class Row(NamedTuple):
@@ -61,6 +63,11 @@ class Row(NamedTuple):
 def head_dim(c: Fields) -> int:
     """Elements of a head."""
     return c.integer("head_dim", default=None) or max(1, c.integer("hidden_size") // heads(c))
+
+
+def n_experts(c: Fields) -> int:
+    """The number of experts, by any of its names."""
+    return c.integer("num_experts", "num_local_experts", high=65536)
 
 
 def heads(c: Fields) -> int:

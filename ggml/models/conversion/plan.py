@@ -23,8 +23,8 @@ from .checkpoint import SINGLE, TYPES, Checkpoint, Stored
 from .classes import reranker
 from .fields import Fields, optional_json
 from .modules import Modules
-from .parts import Keys, Part, Row
-from .rows import BY_CLASS
+from .parts import Keys, Part, Row, n_experts
+from .rows import BY_CLASS, WITH_EXPERTS
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
@@ -64,6 +64,8 @@ class Weight(NamedTuple):
             yield np.require(self.values, requirements=["C", "A"])
         for stored in self.parts:
             whole = checkpoint.read(stored)
+            if self.part.experts:
+                whole = whole.reshape(n_experts(checkpoint.config), -1, whole.shape[-1])
             for matrix in whole if whole.ndim == 3 else [whole]:
                 if self.part.transposed and matrix.ndim == 2:
                     matrix = matrix.T
@@ -97,7 +99,10 @@ def row_of(checkpoint: Checkpoint) -> Row:
             f"convert: {checkpoint.config.where}: class {name!r} is not known: need one of {known}; "
             "see docs/new_architecture.md"
         )
-    return reranker(checkpoint, BY_CLASS[name])
+    row = BY_CLASS[name]
+    if checkpoint.config.values.get("num_experts"):
+        row = WITH_EXPERTS.get(row.arch, row)
+    return reranker(checkpoint, row)
 
 
 def bare(name: str) -> str:
@@ -186,6 +191,13 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
     if part.flat and first.shape[:-1] == (1,):
         return Weight(name, first.shape[1:], TYPES[first.dtype][0], F32, parts, part)
     *outer, rows, columns = (*first.shape, 1) if len(first.shape) == 1 else first.shape
+    if part.experts:
+        count = n_experts(checkpoint.config)
+        if len(first.shape) != 2 or rows % count:
+            raise ValueError(
+                f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need {count} experts"
+            )
+        outer, rows = [count], rows // count
     if part.transposed and len(first.shape) == 2:
         rows, columns = columns, rows
     if part.rows is not None:
@@ -194,7 +206,7 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
         except ValueError as error:
             raise ValueError(f"convert: {first.path}: tensor {first.name!r}: {error}") from None
     shape: tuple[int, ...] = (rows,) if len(first.shape) == 1 else (*outer, rows, columns)
-    if stacked and len(first.shape) == 2:
+    if stacked and len(first.shape) == 2 and not part.experts:
         shape = (len(parts), *shape)
     source = F32 if part.plus and name.endswith(".weight") else TYPES[first.dtype][0]
     plain = len(shape) == 1 or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
