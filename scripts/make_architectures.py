@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import hf_models  # noqa: E402
 
 from ggml.models import ARCHITECTURES  # noqa: E402
-from ggml.models.conversion.rows import ROWS  # noqa: E402
+from ggml.models.conversion.rows import BY_CLASS, ROWS  # noqa: E402
 
 PAGE = ROOT / "docs" / "models.md"
 BEGIN = "<!-- written by scripts/make_architectures.py -->\n"
@@ -27,7 +27,7 @@ def table() -> str:
     lines = ["| architecture | classes that `ggml convert` takes | compared with transformers |", "|---|---|---|"]
     for arch in sorted(ARCHITECTURES):
         classes = " ".join(row.classes for row in ROWS if row.arch == arch).split()
-        kinds = [kind for kind in hf_models.KINDS if hf_models.class_of(kind) in classes]
+        kinds = [kind for kind in hf_models.KINDS if BY_CLASS[hf_models.class_of(kind)].arch == arch]
         lines.append(f"| `{arch}` | {', '.join(f'`{name}`' for name in classes)} | {', '.join(kinds)} |")
     return "\n".join(lines) + "\n"
 

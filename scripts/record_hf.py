@@ -5,8 +5,8 @@ It needs torch 2.13.0, transformers 5.24.0 and safetensors:
     python scripts/record_hf.py [KIND...]
 
 writes tests/data/hf/KIND.npz for each kind, or for those named: the settings and the shapes of the tensors as
-save_pretrained writes them, and the logits of some tokens of two texts; of encoders, the mean of the states. The
-weights come from NumPy.
+save_pretrained writes them, and the logits of some tokens of two texts; of encoders, the mean of the states; of
+classifiers, the logits of the classes. The weights come from NumPy.
 """
 
 import json
@@ -48,9 +48,13 @@ def results(kind: str) -> dict[str, np.ndarray]:
     found = {"config": np.array(json.dumps(config)), "shapes": np.array(json.dumps(shapes))}
     for length in hf_models.LENGTHS:
         with torch.no_grad():
-            out = model(torch.tensor([hf_models.tokens(length)]))
+            types = hf_models.types(kind, length)
+            more = {} if types is None else {"token_type_ids": torch.tensor([types])}
+            out = model(torch.tensor([hf_models.tokens(length)]), **more)
         if kind in hf_models.ENCODERS:
             found[str(length)] = out.last_hidden_state[0].mean(0).numpy()
+        elif kind in hf_models.CLASSIFIERS:
+            found[str(length)] = out.logits[0].numpy()
         else:
             found[str(length)] = out.logits[0].numpy()[hf_models.rows(length)]
     return found

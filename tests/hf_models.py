@@ -16,6 +16,8 @@ import numpy as np
 
 VOCAB, LENGTHS = 64, (48, 200)
 DATA = Path(__file__).parent / "data" / "hf"
+PEFT = DATA.parent / "peft.npz"
+GRADIENTS = DATA.parent / "hf_gradients.npz"
 
 SIZES = {
     "vocab_size": VOCAB, "hidden_size": 64, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -214,11 +216,37 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "roberta": ("XLMRobertaConfig", "XLMRobertaModel", {"head_dim": None, "num_key_value_heads": None,
                                                        "pad_token_id": 1, "bos_token_id": 0}),
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
+    "modern-bert": ("ModernBertConfig", "ModernBertModel", {
+        "head_dim": None, "num_key_value_heads": None, "num_hidden_layers": 5, "local_attention": 21, "norm_bias": True,
+        "attention_bias": True, "mlp_bias": True}),
+    "jina-bert-v3": ("JinaEmbeddingsV3Config", "JinaEmbeddingsV3Model", {
+        "head_dim": None, "num_key_value_heads": None}),
+    "modern-bert+classes": ("ModernBertConfig", "ModernBertForSequenceClassification", {
+        "head_dim": None, "num_key_value_heads": None, "num_hidden_layers": 4, "local_attention": 20,
+        "classifier_pooling": "mean", "num_labels": 1}),
+    "bert+classes": ("BertConfig", "BertForSequenceClassification", {
+        "head_dim": None, "num_key_value_heads": None, "id2label": {0: "bad", 1: "middling", 2: "good"}}),
+    "roberta+classes": ("XLMRobertaConfig", "XLMRobertaForSequenceClassification", {
+        "head_dim": None, "num_key_value_heads": None, "pad_token_id": 1, "bos_token_id": 0, "num_labels": 1}),
+    "qwen3+classes": ("Qwen3Config", "Qwen3ForSequenceClassification", {"num_labels": 2}),
+}  # fmt: skip
+ENCODERS = ("bert", "roberta", "nomic-bert", "modern-bert", "jina-bert-v3")
+CLASSIFIERS = ("bert+classes", "roberta+classes", "modern-bert+classes", "qwen3+classes")
+# Kinds whose gradients are recorded: at least one of each group
+WITH_GRADIENTS = ("llama+llama3", "mixtral", "qwen3", "qwen3moe", "glm4moe", "granitemoe+shared", "phi3+longrope",
+                  "glm4", "olmo3", "phi2", "gptneox+serial", "falcon+new", "cohere2", "gemma2", "gemma3",
+                  "gpt2")  # fmt: skip
+# Kinds for which adapters of PEFT are recorded, and the settings of these
+ADAPTERS: dict[str, dict[str, Any]] = {
+    "llama+llama3": {"r": 4, "lora_alpha": 12, "use_rslora": True, "target_modules": [
+        "embed_tokens", "q_proj", "k_proj", "o_proj", "down_proj", "lm_head"]},
+    "qwen3": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "up_proj"],
+              "rank_pattern": {"layers.1.self_attn.v_proj": 2}, "alpha_pattern": {"up_proj": 3}},
+    "gpt2": {"r": 3, "lora_alpha": 6, "target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True},
 }  # fmt: skip
 # Kinds with a state of each sequence
 RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "mamba", "mamba2", "granitehybrid",
              "falcon-h1", "nemotron_h")  # fmt: skip
-ENCODERS = ("bert", "roberta", "nomic-bert")
 # Kinds whose config.json differs from what transformers writes: the settings that are others
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
     # which transformers computes by another class
@@ -249,6 +277,11 @@ def tokens(length: int, seed: int = 0) -> list[int]:
     return np.random.default_rng([length, seed]).integers(3, VOCAB, length).tolist()
 
 
+def types(kind: str, length: int) -> list[int] | None:
+    """Which text of a pair each token is of, for a model that tells them apart."""
+    return [0] * (length // 3) + [1] * (length - length // 3) if kind == "bert+classes" else None
+
+
 def rows(length: int) -> np.ndarray:
     """The tokens whose logits are recorded: some, and the last."""
     return np.unique(np.r_[np.arange(0, length, 4 if length < 100 else 20), length - 1])
@@ -261,6 +294,12 @@ def weight(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     if len(shape) < 2:
         return 1 + 0.2 * values if name.endswith(("weight", "scalar", "scale")) else 0.1 * values
     return (values / np.sqrt(shape[-1])).astype(np.float32)
+
+
+def direction(name: str, shape: tuple[int, ...], number: int) -> np.ndarray:
+    """A random tensor, with which a gradient is multiplied; f32."""
+    rng = np.random.default_rng([number, zlib.crc32(f"direction {name}".encode())])
+    return rng.standard_normal(shape, dtype=np.float32)
 
 
 def write_shard(path: Path, tensors: dict[str, np.ndarray]) -> None:
@@ -295,6 +334,15 @@ def write_folder(folder: Path, config: dict[str, Any], shapes: dict[str, list[in
         write_shard(folder / file, part)
         places |= dict.fromkeys(part, file)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return folder
+
+
+def write_adapter(folder: Path, config: dict[str, Any], shapes: dict[str, list[int]]) -> Path:
+    """Writes the folder of an adapter of PEFT; returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    values = {name: weight(name, tuple(shape), 1) for name, shape in shapes.items()}
+    write_shard(folder / "adapter_model.safetensors", values)
     return folder
 
 

@@ -22,6 +22,7 @@ from . import (
     onnx,
     perplexity,
     quantize,
+    rank,
     replace_bindings,
     run,
     view,
@@ -31,9 +32,10 @@ from .paths import model_path
 
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
 COMMANDS = {
-    "info": info, "demo": demo, "run": run, "chat": chat, "embed": embed, "bench": bench, "perplexity": perplexity,
-    "finetune": finetune, "inspect": inspect, "view": view, "convert": convert, "quantize": quantize,
-    "imatrix": imatrix, "merge": merge, "dot": dot, "onnx": onnx, "replace-bindings": replace_bindings,
+    "info": info, "demo": demo, "run": run, "chat": chat, "embed": embed, "rank": rank, "bench": bench,
+    "perplexity": perplexity, "finetune": finetune, "inspect": inspect, "view": view, "convert": convert,
+    "quantize": quantize, "imatrix": imatrix, "merge": merge, "dot": dot, "onnx": onnx,
+    "replace-bindings": replace_bindings,
 }  # fmt: skip
 
 

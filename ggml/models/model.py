@@ -12,12 +12,14 @@ from .._owners import Owner
 from .files.config import Config
 from .generate.prompts import Prompts
 from .generate.scheduler import Generating
+from .ranking import Ranking
 from .run.adapters import Adapting
 from .run.runner import Runner
 from .score import Embedding, Scoring
 from .state import States
 from .trace import Inspecting
 from .train.finetune import Finetuning
+from .train.gradients import Gradients
 
 if TYPE_CHECKING:
     from ..distributed import Communicator
@@ -51,6 +53,7 @@ class Model(Owner):
         n_ctx: most tokens of a sequence.
         n_seq: sequences that are decoded together.
         tokenizer: built from the file on first use.
+        labels: of a model that classifies texts, the names of the classes, where the file has some.
         split: of a model that is divided among ranks, this rank's part; else None. Its `replicated` names the tensors
             that every rank has as a whole.
         runner: computes; knows sequences of tokens.
@@ -63,8 +66,10 @@ class Model(Owner):
         self.prompts = Prompts(self.runner)
         self.writer = Generating(self.runner, self.prompts)
         self.scoring, self.embedding = Scoring(self.runner, self.prompts), Embedding(self.runner, self.prompts)
+        self.ranking = Ranking(self.runner, self.prompts, self.embedding)
         self.states, self.inspecting = States(self.runner, self.prompts), Inspecting(self.runner)
         self.adapting, self.finetuning = Adapting(self.runner), Finetuning(self.runner, self.prompts)
+        self.differentiating = Gradients(self.runner, self.prompts)
 
     config: Config = property(lambda self: self.runner.config)  # type: ignore[assignment]
     metadata: Any = property(lambda self: self.runner.metadata)
@@ -72,6 +77,7 @@ class Model(Owner):
     n_seq: int = property(lambda self: self.runner.n_seq)  # type: ignore[assignment]
     split: Split | None = property(lambda self: self.runner.split)  # type: ignore[assignment]
     tokenizer: Any = property(lambda self: self.prompts.tokenizer)
+    labels: tuple[str, ...] = property(lambda self: self.runner.config.labels)  # type: ignore[assignment]
 
     tokenize, detokenize = of("prompts", Prompts.tokenize), of("prompts", Prompts.detokenize)
     generate, chat = of("writer", Generating.generate), of("writer", Generating.chat)
@@ -79,12 +85,14 @@ class Model(Owner):
     generate_many = of("writer", Generating.generate_many)
     logits, log_probabilities = of("scoring", Scoring.logits), of("scoring", Scoring.log_probabilities)
     perplexity, embed = of("scoring", Scoring.perplexity), of("embedding", Embedding.embed)
+    classify, rank = of("ranking", Ranking.classify), of("ranking", Ranking.rank)
     feed, fed, reset = of("states", States.feed), of("states", States.fed), of("states", States.reset)
     held = of("states", States.held)
     save_state, load_state = of("states", States.save_state), of("states", States.load_state)
     points, trace = of("inspecting", Inspecting.points), of("inspecting", Inspecting.trace)
     edit, weight_shape = of("inspecting", Inspecting.edit), of("inspecting", Inspecting.weight_shape)
     set_lora, finetune = of("adapting", Adapting.set_lora), of("finetuning", Finetuning.finetune)
+    gradients = of("differentiating", Gradients.gradients)
     close = of("runner", Runner.close)
 
     def __repr__(self) -> str:

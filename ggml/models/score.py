@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from .arch import heads
 from .generate.prompts import Prompts
 from .run.batch import Batch, Piece
 from .run.decoder import STEP
+from .run.heads import head_of
 from .run.runner import Runner
 
 
@@ -113,15 +116,18 @@ class Embedding:
 
     def embed(
         self, texts: str | Sequence[str | bytes | Sequence[int]], *, pooling: str | None = None, normalize: bool = False
-    ) -> np.ndarray:
+    ) -> Any:
         """Embeds texts: the state after the last norm, pooled over the tokens of each text.
+
+        Dense layers that the file has are applied to what is pooled.
 
         Args:
             texts: texts or lists of token ids; several are computed together.
-            pooling: "mean", "cls" (first token) or "last"; None for what the file says, and the mean if it does not.
+            pooling: "mean", "cls" (first token), "last", or "none" for the states of all tokens; None for what the file
+                says, and the mean if it does not.
             normalize: True to scale each embedding to Euclidean length 1.
         Returns:
-            f32 [n_texts, n_embd].
+            f32 [n_texts, n_embd]; for "none" a list of f32 [n_tokens, n_embd].
         Raises:
             TypeError, ValueError: a text is empty or too long, or an argument is of the wrong kind.
             RuntimeError: the model is closed.
@@ -129,51 +135,81 @@ class Embedding:
         self.runner.check("embed")
         if isinstance(texts, (str, bytes)):
             raise TypeError("embed: need a list of texts, a single text was given")
-        kind = pooling or ("mean" if self.runner.config.pooling == "none" else self.runner.config.pooling)
-        if kind not in ("mean", "cls", "last"):
-            raise ValueError(f"embed: pooling is {pooling!r}: need 'mean', 'cls' or 'last'")
+        config = self.runner.config
+        kind = pooling or {"none": "mean", "rank": heads.pooled_by(config)}.get(config.pooling, config.pooling)
+        if kind not in ("mean", "cls", "last", "none"):
+            raise ValueError(f"embed: pooling is {pooling!r}: need 'mean', 'cls', 'last' or 'none'")
         tokens = [self.prompts.ids("embed", text) for text in texts]
-        longest = max(map(len, tokens), default=0)
-        if longest > self.runner.n_ctx:
-            raise ValueError(f"embed: a text has {longest} tokens, the context {self.runner.n_ctx} (n_ctx)")
-        out = np.empty((len(tokens), self.runner.config.n_embd), np.float32)
-        order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
-        while order:  # texts of similar length, of about STEP tokens in all
-            group = [order.pop() for _ in range(min(len(order), max(1, STEP // len(tokens[order[-1]]))))]
+        rows = self.in_order("embed", tokens, None, kind)
+        if kind == "none":
+            return [normalized(row) for row in rows] if normalize else rows
+        out = np.array(rows, np.float32).reshape(len(tokens), config.n_embd)
+        if len(out) and heads.has_dense(self.runner.weights):
             with self.runner.lock:
-                self.runner.check("embed")
-                for i, rows in zip(group, self.states([tokens[i] for i in group]), strict=True):
-                    out[i] = rows.mean(0) if kind == "mean" else rows[0 if kind == "cls" else -1]
-        if normalize:
-            out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+                self.runner.check_undivided("embed")
+                out = head_of(self.runner.parts(), heads.dense, out, self.runner.threads)
+        return normalized(out) if normalize else out
+
+    def in_order(
+        self, caller: str, texts: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, kind: str = "none"
+    ) -> list[np.ndarray]:
+        """The states of texts after the last norm: [C], pooled; for the kind "none" [tokens, C]."""
+        longest = max(map(len, texts), default=0)
+        if longest > self.runner.n_ctx:
+            raise ValueError(f"{caller}: a text has {longest} tokens, the context {self.runner.n_ctx} (n_ctx)")
+        out: list[np.ndarray] = [np.empty(0)] * len(texts)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        while order:  # texts of similar length, of about STEP tokens in all
+            group = [order.pop() for _ in range(min(len(order), max(1, STEP // len(texts[order[-1]]))))]
+            with self.runner.lock:
+                self.runner.check(caller)
+                found = self.states([texts[i] for i in group], types and [types[i] for i in group])
+                for i, rows in zip(group, found, strict=True):
+                    out[i] = pooled(rows, kind)
         return out
 
-    def states(self, texts: Sequence[Sequence[int]]) -> list[np.ndarray]:
+    def states(self, texts: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None) -> list[np.ndarray]:
         """The states [tokens, C] of texts after the last norm."""
         decoder = self.runner.decoder
         if decoder is None:
-            return self._states_of_whole_texts(texts)
+            return self._states_of_whole_texts(texts, types)
         ends = np.cumsum([len(text) for text in texts])
         pieces = [Piece(i, text, len(text), int(ends[i]) - len(text)) for i, text in enumerate(texts)]
         states = decoder.results(pieces, [decoder.memory.new() for _ in texts], "hidden")
         return np.split(states, ends[:-1])
 
-    def _states_of_whole_texts(self, texts: Sequence[Sequence[int]]) -> list[np.ndarray]:
+    def _states_of_whole_texts(
+        self, texts: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None
+    ) -> list[np.ndarray]:
         """Of a model whose tokens see those after them: texts are padded to the longest one; views of the graph."""
         length = min(-(-max(map(len, texts)) // 8) * 8, self.runner.n_ctx)
         step = self.runner.texts_graph(length, len(texts))
-        step.ids[:] = 0
+        step.ids[:] = step.types[:] = 0
         step.positions[:] = np.tile(np.arange(length), len(texts))
-        position = np.arange(length)
+        config, position = self.runner.config, np.arange(length)
+        distance = np.abs(position - position[:, None])
+        visible = (-distance if "alibi" in config.own else 0 * distance).astype(np.float16)
         for local, mask in step.masks.items():
-            seen = np.ones((length, length), bool)
-            if self.runner.config.causal:
-                seen = position <= position[:, None]
-            if local:
-                seen &= position > position[:, None] - self.runner.config.window
+            seen = position <= position[:, None] if config.causal else np.ones((length, length), bool)
+            if local:  # of a model whose tokens see those after them, it is as wide in both directions
+                seen &= distance < config.window if config.causal else distance <= config.window // 2
             for i, text in enumerate(texts):
-                mask[i, 0] = np.where(seen & (position < len(text)), np.float16(0), np.float16(-np.inf))
+                mask[i, 0] = np.where(seen & (position < len(text)), visible, np.float16(-np.inf))
         for i, text in enumerate(texts):
             step.ids[i * length : i * length + len(text)] = text
+            if types is not None:
+                step.types[i * length : i * length + len(text)] = types[i]
         self.runner.run(step)
         return [rows[: len(text)] for rows, text in zip(step.out.reshape(len(texts), length, -1), texts, strict=True)]
+
+
+def pooled(states: np.ndarray, kind: str) -> np.ndarray:
+    """One state of those of the tokens, [C] of [tokens, C]; for the kind "none" a copy of all."""
+    if kind == "none":
+        return states.copy()
+    return states.mean(0) if kind == "mean" else states[0 if kind == "cls" else -1].copy()
+
+
+def normalized(rows: np.ndarray) -> np.ndarray:
+    """Rows of Euclidean length 1."""
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

@@ -71,13 +71,14 @@ def test_names_and_keys_are_those_of_gguf(kind, tmp_path):
         "rope_freqs",
         "rope_factors_long",
         "rope_factors_short",
+        "cls.output",
     }
     for tensor in reader.tensors:
         stem = tensor.name.removesuffix(".weight").removesuffix(".bias").removesuffix(".scale")
         stem = ".".join("{bid}" if part.isdigit() else part for part in stem.split("."))
         assert stem in known, tensor.name
     groups = (gguf.Keys.LLM, gguf.Keys.Attention, gguf.Keys.Rope, gguf.Keys.General, gguf.Keys.Tokenizer, gguf.Keys.SSM,
-              gguf.Keys.ShortConv)  # fmt: skip
+              gguf.Keys.ShortConv, gguf.Keys.Classifier)  # fmt: skip
     keys = {str(key).replace("{arch}", arch) for group in groups for key in vars(group).values()}
     keys |= {f"{arch}.{key}" for key in OURS}
     assert {key for key in reader.fields if not key.startswith("GGUF.")} <= keys
@@ -285,7 +286,7 @@ SETTINGS = {  # settings that are wrong, and what the message says
     "factor": ({"rope_parameters": {"rope_type": "linear"}}, "rope_parameters: 'factor' is missing"),
     "rope is a list": ({"rope_parameters": [1]}, r"'rope_parameters' is \[1\]: need an object"),
     "head": ({"head_dim": 7}, "48 rows are no whole number of heads of 7"),
-    "quantised": ({"quantization_config": {"bits": 4}}, "'quantization_config' is given"),
+    "quantised": ({"quantization_config": {"bits": 4}}, "quantization_config: 'quant_method' is None: need 'fp8' or"),
 }
 FOLDERS = {  # what is done to a folder of 3 shards, and what the message says
     "no config": (lambda f: (f / "config.json").unlink(), "the folder has no config.json"),

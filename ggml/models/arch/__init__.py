@@ -37,12 +37,14 @@ from . import (
     granite,
     granite_hybrid,
     hunyuan,
+    jina_bert,
     keeps,
     lfm2,
     llama,
     mamba,
     minicpm3,
     mistral3,
+    modern_bert,
     nemotron_h,
     olmo2,
     parallel,
@@ -135,6 +137,12 @@ FAMILIES = {
     "gpt2": Family(gpt2, rms=False),
     "bert": Family(bert, rms=False, causal=False, logits=False),
     "nomic-bert": Family(bert, NEOX, rms=False, causal=False, logits=False),
+    "nomic-bert-moe": Family(bert, NEOX, rms=False, causal=False, logits=False),
+    "jina-bert-v2": Family(jina_bert, rms=False, causal=False, logits=False),
+    "jina-bert-v3": Family(bert, NEOX, rms=False, causal=False, logits=False),
+    "modern-bert": Family(
+        modern_bert, NEOX, rms=False, causal=False, logits=False, window_pattern=3, rope_base_local=10000.0
+    ),  # fmt: skip
 }
 
 

@@ -73,6 +73,7 @@ class Inputs(NamedTuple):
 
     Attributes:
         ids, positions: i32 [N].
+        types: without caches, i32 [N]: which text of a pair a token is of, 0 or 1; None if all are of the first.
         masks: without caches, by "has a sliding window": f16 [T, T, 1, S], 0 or -inf.
         n_sequences: S; 1 for a batch whose sequences may have different numbers of tokens.
         outputs: i32 [M], the tokens whose result is needed; None for all.
@@ -89,6 +90,7 @@ class Inputs(NamedTuple):
     pages: Mapping[int, Pages] = {}
     slots: Tensor | None = None
     exact: bool = False
+    types: Tensor | None = None
 
 
 class Linear:
@@ -265,8 +267,9 @@ class Attention(Norms):
             return ggml.ggml_permute(self.ctx, t, 0, 2, 1, 3)
 
         mask = self.inputs.masks[self.config.local[layer]]
+        alibi = self.config.own.get("alibi", 0.0) if mask is not None else 0.0
         y = ggml.ggml_flash_attn_ext(
-            self.ctx, by_head(q), by_head(k), by_head(v), mask, scale, 0.0, self.config.attn_softcap
+            self.ctx, by_head(q), by_head(k), by_head(v), mask, scale, alibi, self.config.attn_softcap
         )  # [D, H, T, S]
         if sinks is not None:
             ggml.ggml_flash_attn_ext_add_sinks(y, sinks)
@@ -453,20 +456,24 @@ class FeedForward(Attention):
 
     def experts(
         self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING,
-        routed_by: Tensor | None = None,
+        routed_by: Tensor | None = None, ungated: bool = False,
     ) -> Tensor:  # fmt: skip
         """A mixture of experts (arXiv:2401.04088): for each token the sum over its best experts of weight * gated(x).
 
         Without a routing of its own, the weights are the softmax over the router's scores, normalised over the chosen
-        experts. The router reads `routed_by` if it is given, else x.
+        experts. The router reads `routed_by` if it is given, else x. With `ungated`, an expert is
+        down(activation(up x)).
         """
         c, ctx, n = self.config, self.ctx, x.contents.ne[1]
         chosen, weights = self.routed(x if routed_by is None else routed_by, name, routing)
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
         if self.inputs.exact:
             columns, chosen = self.with_more_rows(columns, chosen)
-        gate, up = self.gates_of_experts(columns, name, chosen)  # [n_ff, used, N]
-        y = self.linear_of_experts(activation(ctx, gate, up), name + "_down_exps", c.n_embd, chosen)
+        if ungated:
+            parts = [self.linear_of_experts(columns, name + "_up_exps", c.n_ff, chosen)]
+        else:
+            parts = self.gates_of_experts(columns, name, chosen)  # [n_ff, used, N]
+        y = self.linear_of_experts(activation(ctx, *parts), name + "_down_exps", c.n_embd, chosen)
         if self.inputs.exact:
             y = ggml.ggml_view_3d(ctx, y, c.n_embd, c.n_expert_used, n, y.contents.nb[1], y.contents.nb[2], 0)
         y = ggml.ggml_mul(ctx, y, weights)  # [C, used, N]

@@ -1,19 +1,27 @@
-"""BERT (arXiv:1810.04805) and nomic-bert: encoders whose tokens see the whole text; norms follow the residual sums.
+"""BERT (arXiv:1810.04805) and relatives: encoders whose tokens see the whole text; norms follow the residual sums.
 
-BERT has learned positions and a GELU between two matrices; nomic-bert has rotary positions and a gated SiLU.
+BERT has learned positions and a GELU between two matrices; jina-bert-v3 has rotary positions instead, nomic-bert these
+and a gated SiLU, nomic-bert-moe these and in every other layer experts with a GELU.
 """
 
 import ggml
 
+from .base import Routing
+
+WHOLE_SHARES = Routing(normalized=False)
+
 
 def embed(g):
-    """x = norm(token_embd[id] + token_types[0] + position_embd[position])."""
+    """x = norm(token_embd[id] + token_types[type] + position_embd[position])."""
     c = g.config
     x = g.embedding(g.inputs.ids, "token_embd", c.n_vocab)
     if g.has("token_types.weight"):
         types = g.weights["token_types.weight"].contents.ne[1]
-        first = g.weight("token_types.weight", c.n_embd, types)
-        x = g.add(x, ggml.ggml_view_1d(g.ctx, first, c.n_embd, 0))
+        if types > 1 and g.inputs.types is not None:
+            x = g.add(x, g.embedding(g.inputs.types, "token_types", types))
+        else:
+            first = g.weight("token_types.weight", c.n_embd, types)
+            x = g.add(x, ggml.ggml_view_1d(g.ctx, first, c.n_embd, 0))
     if c.arch == "bert":
         x = g.add(x, g.embedding(g.inputs.positions, "position_embd", c.n_ctx_train))
     return g.point("token_embd", g.layer_norm(x, "token_embd_norm"))
@@ -28,7 +36,9 @@ def layer(g, i, x):
     h = g.attention(i, q, k, v, g.default_scale())
     h = g.point(b + "attn_out", g.linear(h, b + "attn_output", c.n_embd))
     x = g.point(b + "ffn_in", g.layer_norm(g.add(x, h), b + "attn_output_norm"))
-    if c.arch == "nomic-bert":
+    if g.has(b + "ffn_gate_inp.weight"):
+        h = g.experts(x, b + "ffn", ggml.ggml_gelu_erf, WHOLE_SHARES, ungated=True)
+    elif c.arch == "nomic-bert":
         h = g.gated(x, b + "ffn", ggml.ggml_swiglu_split)
     else:
         h = g.between(x, b + "ffn", ggml.ggml_gelu_erf)

@@ -8,6 +8,8 @@ from .llama import attention, embed, feed_forward, head
 
 __all__ = ["embed", "head", "keys", "layer"]
 
+UNSHARED = ("qwen3moe", "qwen3vlmoe")  # without an expert of all tokens
+
 
 def keys(k):
     """The width of the experts, and whether their weights are divided by their sum."""
@@ -15,7 +17,7 @@ def keys(k):
     return {
         "n_ff": n_ff,
         "normalized": k.flag("expert_weights_norm", k.arch != "qwen2moe"),
-        "shared_ff": 0 if k.arch in ("qwen3moe", "qwen3vlmoe") else k.integer("expert_shared_feed_forward_length", n_ff),
+        "shared_ff": k.integer("expert_shared_feed_forward_length", n_ff) if k.arch not in UNSHARED else 0,
     }
 
 

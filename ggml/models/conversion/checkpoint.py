@@ -13,6 +13,7 @@ import numpy as np
 import ggml
 
 from ..._extras import require
+from . import fp8, mxfp4
 from .fields import Fields, optional_json, read_json
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
@@ -23,9 +24,9 @@ TYPES = {
     "F32": (ggml.GGML_TYPE_F32, np.float32),
     "F16": (ggml.GGML_TYPE_F16, np.float16),
     "BF16": (ggml.GGML_TYPE_BF16, np.uint16),
-    "MXFP4": (ggml.GGML_TYPE_MXFP4, np.uint8),  # of two tensors, see Checkpoint._join
+    "MXFP4": (ggml.GGML_TYPE_MXFP4, np.uint8),  # of two tensors, see mxfp4.join
+    **dict.fromkeys(fp8.VALUES, (ggml.GGML_TYPE_F32, np.uint8)),  # read as what they stand for
 }
-BLOCKS, SCALES = "_blocks", "_scales"
 SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
          "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8}  # fmt: skip
 
@@ -38,7 +39,7 @@ class Stored(NamedTuple):
         shape: in NumPy order.
         dtype: name of its type, as in safetensors.
         path, offset: where its bytes lie.
-        scales: of MXFP4 the tensor of the exponents.
+        scales: of MXFP4 the tensor of the scales.
     """
 
     name: str
@@ -49,17 +50,97 @@ class Stored(NamedTuple):
     scales: Stored | None = None
 
 
-class Checkpoint:
+class Shards:
+    """Files of safetensors, mapped into memory.
+
+    Attributes:
+        stored: the tensors of all files by name.
+        scales: of tensors of 8-bit floats, the tensors with their factors, by their names.
+        blocks: rows and columns that have one factor.
+    """
+
+    def __init__(self) -> None:
+        self._maps: dict[str, mmap.mmap] = {}
+        self.stored: dict[str, Stored] = {}
+        self.scales: dict[str, Stored] = {}
+        self.blocks = fp8.BLOCKS
+
+    def add(self, path: str, prefix: str = "") -> None:
+        """Reads the header of a shard; its tensors get a prefix."""
+        from safetensors import SafetensorError, safe_open
+
+        if not os.path.exists(path):
+            raise FileNotFoundError(2, "convert: a shard is missing", path)
+        try:
+            with safe_open(path, "numpy") as file:
+                names = file.offset_keys()
+                slices = [file.get_slice(name) for name in names]
+                parts = [(name, tuple(s.get_shape()), s.get_dtype()) for name, s in zip(names, slices, strict=True)]
+        except SafetensorError as error:
+            raise ValueError(f"convert: {path}: not a complete file of safetensors: {error}") from None
+        sizes = []
+        for name, shape, dtype in parts:
+            if dtype not in SIZES:
+                raise ValueError(f"convert: {path}: tensor {name!r} is {dtype}: need {', '.join(TYPES)}")
+            sizes.append(SIZES[dtype] * int(np.prod(shape, dtype=object)))
+        offset = os.path.getsize(path) - sum(sizes)  # the library has checked that no byte is unused
+        for (inner, shape, dtype), size in zip(parts, sizes, strict=True):
+            name = prefix + inner
+            if name in self.stored:
+                raise ValueError(f"convert: {path}: tensor {name!r} is also in {self.stored[name].path}")
+            self.stored[name] = Stored(name, shape, dtype, path, offset)
+            offset += size
+
+    def read(self, stored: Stored) -> np.ndarray:
+        """The values of a tensor in the pages of its file; of bf16 their bits. Those of 8 bits become f32."""
+        if stored.path not in self._maps:
+            with open(stored.path, "rb") as file:
+                self._maps[stored.path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        count = int(np.prod(stored.shape))
+        if count == 0:
+            return np.empty(stored.shape, TYPES[stored.dtype][1])
+        values = np.frombuffer(self._maps[stored.path], TYPES[stored.dtype][1], count, stored.offset)
+        values = values.reshape(stored.shape)
+        if stored.dtype not in fp8.VALUES:
+            return values
+        scale = self.scales.get(stored.name)
+        return fp8.floats(values, stored.dtype, scale and self.floats(scale), self.blocks)
+
+    def matrices(self, stored: Stored, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
+        """The values of a tensor in a shape, matrix by matrix if it is a stack; of bf16 their bits, of MXFP4 the blocks
+        of ggml."""
+        if stored.scales is None:
+            whole = self.read(stored).reshape(shape)
+            yield from whole if whole.ndim == 3 else [whole]
+            return
+        scales = self.read(stored.scales)
+        blocks = self.read(Stored(stored.name, (*scales.shape, 16), "MXFP4", stored.path, stored.offset))
+        for scale, block in zip(scales, blocks, strict=True) if scales.ndim == 3 else [(scales, blocks)]:
+            yield mxfp4.blocks_of_ggml(scale, block)
+
+    def floats(self, stored: Stored) -> np.ndarray:
+        """The values of a tensor as f32."""
+        values = self.read(stored)
+        if stored.dtype == "BF16":
+            return (values.astype(np.uint32) << 16).view(np.float32)
+        return values.astype(np.float32)
+
+    def close(self) -> None:
+        """Forgets the mappings; arrays that were read keep theirs."""
+        self._maps.clear()
+
+
+class Checkpoint(Shards):
     """A folder with a model.
 
     Attributes:
         folder: its path.
         config: the settings of config.json; of a model of texts and images, those of its language model.
         names: the classes in transformers that the model is of, the first of which counts.
-        stored: the tensors of all shards by name.
     """
 
     def __init__(self, folder: str | os.PathLike[str], weights: bool = True) -> None:
+        super().__init__()
         try:
             self.folder = os.fsdecode(folder)
         except TypeError:
@@ -80,13 +161,9 @@ class Checkpoint:
             merged["tie_word_embeddings"] = whole.values["tie_word_embeddings"]
         self.has_images = bool(text.values)
         self.config = Fields(merged, path)
-        method = whole.inside("quantization_config").values.get("quant_method")
-        if whole.has("quantization_config") and method != "mxfp4":
-            raise ValueError(
-                f"convert: {path}: 'quantization_config' is given: need weights of F32, F16, BF16 or MXFP4"
-            )
-        self._maps: dict[str, mmap.mmap] = {}
-        self.stored: dict[str, Stored] = {}
+        quantised = whole.inside("quantization_config")
+        if whole.has("quantization_config") and quantised.values.get("quant_method") != "mxfp4":
+            self.blocks = fp8.blocks(quantised)
         if weights:
             self._open()
 
@@ -114,84 +191,12 @@ class Checkpoint:
                     raise ValueError(f"convert: {self.folder}: {pickles[0]} is a pickle, which may run code: {SAVE}")
                 raise FileNotFoundError(2, "convert: the folder has no *.safetensors", self.folder)
         for file in files:
-            self._add(os.path.join(self.folder, file))
+            self.add(os.path.join(self.folder, file))
         for name, file in places.items():
             if name not in self.stored or os.path.basename(self.stored[name].path) != file:
                 raise ValueError(f"convert: {os.path.join(self.folder, file)}: tensor {name!r} is not in this file")
-        for name in [name for name in self.stored if name.endswith(BLOCKS)]:
-            self._join(name.removesuffix(BLOCKS))
-
-    def _join(self, name: str) -> None:
-        """Makes one tensor of MXFP4 of its blocks, u8 [..., n / 32, 16], and their scales, u8 [..., n / 32]."""
-        blocks, scales = self.stored.pop(name + BLOCKS), self.stored.pop(name + SCALES, None)
-        if scales is None:
-            raise ValueError(f"convert: {blocks.path}: tensor {blocks.name!r} has no {name + SCALES!r} beside it")
-        if (blocks.dtype, scales.dtype) != ("U8", "U8") or blocks.shape != (*scales.shape, 16) or not scales.shape:
-            raise ValueError(
-                f"convert: {blocks.path}: tensor {blocks.name!r} is {list(blocks.shape)} of {blocks.dtype}, "
-                f"{scales.name!r} {list(scales.shape)} of {scales.dtype}: need U8, and 16 bytes for each scale"
-            )
-        shape = (*scales.shape[:-1], 32 * scales.shape[-1])
-        self.stored[name] = Stored(name, shape, "MXFP4", blocks.path, blocks.offset, scales)
-
-    def _add(self, path: str) -> None:
-        """Reads the header of a shard."""
-        from safetensors import SafetensorError, safe_open
-
-        if not os.path.exists(path):
-            raise FileNotFoundError(2, "convert: a shard is missing", path)
-        try:
-            with safe_open(path, "numpy") as file:
-                names = file.offset_keys()
-                slices = [file.get_slice(name) for name in names]
-                parts = [(name, tuple(s.get_shape()), s.get_dtype()) for name, s in zip(names, slices, strict=True)]
-        except SafetensorError as error:
-            raise ValueError(f"convert: {path}: not a complete file of safetensors: {error}") from None
-        sizes = []
-        for name, shape, dtype in parts:
-            if dtype not in SIZES:
-                raise ValueError(f"convert: {path}: tensor {name!r} is {dtype}: need {', '.join(TYPES)}")
-            sizes.append(SIZES[dtype] * int(np.prod(shape, dtype=object)))
-        offset = os.path.getsize(path) - sum(sizes)  # the library has checked that no byte is unused
-        for (name, shape, dtype), size in zip(parts, sizes, strict=True):
-            if name in self.stored:
-                raise ValueError(f"convert: {path}: tensor {name!r} is also in {self.stored[name].path}")
-            self.stored[name] = Stored(name, shape, dtype, path, offset)
-            offset += size
-
-    def matrices(self, stored: Stored, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
-        """The values of a tensor in a shape, matrix by matrix if it is a stack; of bf16 their bits, of MXFP4 the blocks
-        of ggml.
-
-        A block here has the elements 2j and 2j + 1 in its byte j; one of ggml has 1 byte of the scale, and in byte j
-        the elements j and j + 16.
-        """
-        if stored.scales is None:
-            whole = self.read(stored).reshape(shape)
-            yield from whole if whole.ndim == 3 else [whole]
-            return
-        of_scales = stored.scales
-        scales = self.read(Stored(of_scales.name, of_scales.shape, "MXFP4", of_scales.path, of_scales.offset))
-        blocks = self.read(Stored(stored.name, (*scales.shape, 16), "MXFP4", stored.path, stored.offset))
-        for scale, block in zip(scales, blocks, strict=True) if scales.ndim == 3 else [(scales, blocks)]:
-            pairs = np.stack([block & 15, block >> 4], -1).reshape(*scale.shape, 2, 16)
-            both = np.concatenate([scale[..., None], pairs[..., 0, :] | pairs[..., 1, :] << 4], -1)
-            yield both.reshape(*scale.shape[:-1], -1)
-
-    def read(self, stored: Stored) -> np.ndarray:
-        """The values of a tensor in the pages of its file; of bf16 their bits."""
-        if stored.path not in self._maps:
-            with open(stored.path, "rb") as file:
-                self._maps[stored.path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        count = int(np.prod(stored.shape))
-        if count == 0:
-            return np.empty(stored.shape, TYPES[stored.dtype][1])
-        values = np.frombuffer(self._maps[stored.path], TYPES[stored.dtype][1], count, stored.offset)
-        return values.reshape(stored.shape)
-
-    def close(self) -> None:
-        """Forgets the mappings; arrays that were read keep theirs."""
-        self._maps.clear()
+        mxfp4.join(self.stored)
+        self.scales = fp8.take_scales(self.stored, self.blocks)
 
 
 def optional(folder: str, name: str) -> Any:

@@ -18,6 +18,7 @@ from ..._io.quantization import MIXES, Request
 from ..._io.tensor_types import NUMBERS, PLAIN, TYPES
 from .checkpoint import Checkpoint
 from .parts import Keys
+from .peft import from_peft, is_adapter, is_gguf, to_peft
 from .plan import Weight, check, new_tensor, plan_keys, plan_weights, row_of
 from .vocabulary import vocabulary
 
@@ -29,20 +30,24 @@ def convert(
     *,
     imatrix: str | os.PathLike[str] | None = None,
     vocab_only: bool = False,
+    base: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> None:
-    """Writes a GGUF file from a folder as Hugging Face saves a model.
+    """Writes a GGUF file from a folder as Hugging Face saves a model, or a folder of PEFT's adapters; or the reverse.
+
+    A GGUF file with an adapter becomes a folder with adapter_config.json and adapter_model.safetensors.
 
     The folder has config.json, the weights in *.safetensors, and a tokenizer. Nothing of it is run. Tensors are read,
     changed and written one by one.
 
     Args:
-        folder: the folder.
-        out: the file to write; an existing one is replaced once the new one is complete.
+        folder: the folder, or a GGUF file with an adapter.
+        out: the file to write; an existing one is replaced once the new one is complete. Of a GGUF adapter the folder.
         type: type of the matrices, or mixture of types, such as "F16", "Q8_0" or "Q4_K_M"; None for the one that each
             has in the folder. Rows that are not a whole number of blocks get another one.
         imatrix: file with an importance matrix, or None.
         vocab_only: True to write the keys and the vocabulary without weights.
+        base: of an adapter, the folder of its model; None for the one that it names, if that is here.
         progress: True to show a bar on standard error, if that is a terminal.
     Raises:
         OSError: a file cannot be read or written.
@@ -53,6 +58,13 @@ def convert(
     """
     if type is not None and (not isinstance(type, str) or type.upper() not in MIXES):
         raise ValueError(f"convert: type is {type!r}: need None or one of {', '.join(MIXES)}")
+    if is_adapter(folder) or is_gguf(folder):
+        if type is not None or imatrix is not None or vocab_only:
+            raise ValueError("convert: an adapter has no type, imatrix or vocab_only")
+        change = from_peft if is_adapter(folder) else to_peft
+        return change(os.fsdecode(folder), os.fsdecode(out), base)
+    if base is not None:
+        raise ValueError(f"convert: base is given, but {os.fspath(folder)!r} is no adapter")
     checkpoint = Checkpoint(folder, weights=not vocab_only)
     try:
         check_outputs([out])

@@ -14,7 +14,7 @@ from ..._errors import rename
 from ..._owners import Owner
 from ..files.model_file import ModelFile
 from .checkpoint import Checkpoint
-from .plan import Weight, as_floats, check, new_tensor, plan_keys, plan_weights, row_of
+from .plan import Weight, as_bf16, as_floats, check, new_tensor, plan_keys, plan_weights, row_of
 from .vocabulary import vocabulary
 
 ALIGNMENT = 4  # bytes: what the values of a mapped tensor lie at
@@ -84,8 +84,9 @@ class FolderFile(Owner):
             self.places[name] = weight.parts[0].path, weight.parts[0].offset
         if memory is None:
             matrices = weight.matrices(checkpoint)
-            wide = weight.kind == ggml.GGML_TYPE_F32
-            memory = np.concatenate([(as_floats(m) if wide else m).reshape(-1) for m in matrices])
+            kept = weight.kind == weight.source
+            change = as_floats if weight.kind == ggml.GGML_TYPE_F32 else (lambda m: m) if kept else as_bf16
+            memory = np.concatenate([change(m).reshape(-1) for m in matrices])
         data: Any = memory
         buffer = ggml.ggml_backend_cpu_buffer_from_ptr(data, memory.nbytes)
         self._buffers.append(buffer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +49,8 @@ class Part(NamedTuple):
         return self.shape(c, shape) if self.shape is not None else shape
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """An architecture, for models of some classes of transformers.
 
     Attributes:
@@ -71,11 +73,20 @@ class Row(NamedTuple):
     dropped: tuple[str, ...] = ()
     later: bool = False
 
+    def names_of(self, c: Fields) -> Mapping[str, Any]:
+        """`names` for the settings of a model."""
+        return self.names(c) if callable(self.names) else self.names
+
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
 def head_dim(c: Fields) -> int:
     """Elements of a head."""
     return c.integer("head_dim", default=None) or max(1, c.integer("hidden_size") // heads(c))
+
+
+def n_experts(c: Fields) -> int:
+    """The number of experts, by any of its names."""
+    return c.integer("num_experts", "num_local_experts", high=65536)
 
 
 def heads(c: Fields) -> int:

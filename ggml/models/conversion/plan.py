@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import math
 import os
 import re
@@ -17,24 +16,27 @@ import ggml
 
 from ..._errors import bare as bare_message
 from ..._io.tensor_types import UNCHANGED
-from ..arch import FAMILIES, caches_of
+from ..arch import FAMILIES, caches_of, heads
 from ..arch.base import Builder, Inputs
 from ..arch.keeps import Shared
 from ..files.config import read_config
-from .checkpoint import TYPES, Checkpoint, Stored, optional
+from . import fp8
+from .checkpoint import SINGLE, TYPES, Checkpoint, Stored
+from .classes import reranker
 from .fields import Fields, optional_json
+from .modules import Modules
 from .parts import Keys, Part, Row
-from .rows import BY_CLASS
+from .rows import BY_CLASS, WITH_EXPERTS
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
              "backbone.", "bert.", "roberta.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "embed_vision.", "audio_tower.",
           "embed_audio.")  # fmt: skip
+DENSE = {f"{name}.linear": name for name in heads.DENSE}
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 ENDS = (".weight", ".bias", ".scale", ".")  # of names that are complete
-F32 = ggml.GGML_TYPE_F32
-POOLING = {"pooling_mode_mean_tokens": 1, "pooling_mode_cls_token": 2, "pooling_mode_lasttoken": 3}
+F32, BF16 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_BF16
 SAMPLING = {"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
             "repetition_penalty": "penalty_repeat"}  # fmt: skip
 
@@ -99,16 +101,26 @@ def as_floats(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32)
 
 
+def as_bf16(values: np.ndarray) -> np.ndarray:
+    """The bits of f32 values as bf16, rounded to the nearest, of two equally near ones to the even one."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+
+
 def row_of(checkpoint: Checkpoint) -> Row:
     """The row of a model's class."""
     name = checkpoint.names[0]
     if name not in BY_CLASS:
-        known = ", ".join(BY_CLASS)
+        known = dict.fromkeys(re.sub(r"(For[A-Z]|Model$|LMHead).*", "", known) for known in BY_CLASS)
         raise ValueError(
-            f"convert: {checkpoint.config.where}: class {name!r} is not known: need one of {known}; "
+            f"convert: {checkpoint.config.where}: class {name!r} is not known: need one of {', '.join(known)}; "
             "see docs/new_architecture.md"
         )
-    return BY_CLASS[name]
+    row = BY_CLASS[name]
+    if checkpoint.config.values.get("num_experts"):
+        row = WITH_EXPERTS.get(row.arch, row)
+    return reranker(checkpoint, row)
 
 
 def bare(name: str) -> str:
@@ -118,9 +130,11 @@ def bare(name: str) -> str:
 
 def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
     """The tensors of the new file, in the order of the names, layer by layer."""
+    for name, folder in Modules(checkpoint).dense.items():
+        checkpoint.add(os.path.join(checkpoint.folder, folder, SINGLE), f"{name}.")
     found: dict[str, tuple[Part, dict[int, Stored]]] = {}
     tied = checkpoint.config.flag("tie_word_embeddings", False)
-    names = row.names(checkpoint.config) if callable(row.names) else row.names
+    names = row.names_of(checkpoint.config)
     for stored in checkpoint.stored.values():
         name = bare(stored.name)
         if checkpoint.has_images and name.startswith(IMAGES):
@@ -131,11 +145,8 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
             continue
         if row.later and name.startswith("layers.") and numbers[:1] >= [checkpoint.config.integer("num_hidden_layers")]:
             continue
-        stem, _, suffix = pattern.rpartition(".")
-        if suffix not in ("weight", "bias"):
-            stem, suffix = pattern, "weight"
-        targets = names.get(stem)
-        if targets is None:
+        targets = targets_of(names, name)
+        if not targets:
             raise ValueError(
                 f"convert: {stored.path}: tensor {stored.name!r} is not one of {checkpoint.names[0]}, "
                 f"architecture {row.arch!r}"
@@ -144,13 +155,7 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
             raise ValueError(
                 f"convert: {stored.path}: tensor {stored.name!r} is {stored.dtype}: need {', '.join(TYPES)}"
             )
-        for target in targets if isinstance(targets, list) else [targets]:
-            part = target if isinstance(target, Part) else Part(target)
-            new = part.name.format(*numbers[:1])
-            if not new.endswith(ENDS):
-                new += f".{suffix}"
-            new = new.removesuffix(".")
-            place = numbers[-1] if len(numbers) > part.name.count("{}") else 0
+        for part, new, place in targets:
             members = found.setdefault(new, (part, {}))[1]
             if place in members:
                 raise ValueError(f"convert: {stored.path}: {stored.name!r} and {members[place].name!r} are one tensor")
@@ -165,6 +170,25 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
     for new, values in row.tensors(checkpoint.config).items():
         weights[new] = Weight(new, values.shape, F32, F32, values=values)
     return dict(sorted(weights.items(), key=lambda item: order(item[0])))
+
+
+def targets_of(names: Mapping[str, Any], name: str) -> list[tuple[Part, str, int]]:
+    """What a tensor becomes, by its name without a prefix: how, the name of the new tensor, its place in that one."""
+    numbers = [int(n) for n in NUMBER.findall(f".{name}")]
+    pattern = NUMBER.sub("{}", name)
+    stem, _, suffix = pattern.rpartition(".")
+    if suffix not in ("weight", "bias"):
+        stem, suffix = pattern, "weight"
+    targets = DENSE.get(stem) or names.get(stem) or []
+    found = []
+    for target in targets if isinstance(targets, list) else [targets]:
+        part = target if isinstance(target, Part) else Part(target)
+        new = part.name.format(*numbers[:1])
+        if not new.endswith(ENDS):
+            new += f".{suffix}"
+        place = numbers[-1] if len(numbers) > part.name.count("{}") else 0
+        found.append((part, new.removesuffix("."), place))
+    return found
 
 
 def order(name: str) -> tuple[bool, int]:
@@ -203,7 +227,8 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
     changed = part.function is not None or (part.plus and name.endswith(".weight"))
     source = F32 if changed else TYPES[first.dtype][0]
     plain = vectors or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
-    return Weight(name, shape, source, F32 if plain else source, parts, part)
+    wanted = BF16 if first.dtype in fp8.VALUES else source
+    return Weight(name, shape, source, F32 if plain else wanted, parts, part)
 
 
 def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
@@ -229,28 +254,8 @@ def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
             f"convert: {checkpoint.config.where}: 'sliding_window' is {size}: architecture {row.arch!r} has none, and "
             "differs beyond so many tokens", stacklevel=3,
         )  # fmt: skip
-    return keys | pooling(checkpoint, row)
-
-
-def pooling(checkpoint: Checkpoint, row: Row) -> Keys:
-    """How sentence-transformers makes one vector of those of the tokens: by modules.json and what it names."""
-    data = optional(checkpoint.folder, "modules.json")
-    if data is None:
-        return {}
-    try:
-        modules = json.loads(data)
-        paths = [str(m["path"]) for m in modules if str(m["type"]).endswith(".Pooling")]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise ValueError(f"convert: {checkpoint.folder}: modules.json is not a list of modules") from None
-    for path in paths:
-        if os.path.basename(path) != path:
-            raise ValueError(f"convert: {checkpoint.folder}: modules.json: {path[:60]!r} is no folder inside")
-        config = Fields(optional_json(os.path.join(checkpoint.folder, path), "config.json"), f"{path}/config.json")
-        kinds = [kind for name, kind in POOLING.items() if config.flag(name, False)]
-        if len(kinds) != 1:
-            raise ValueError(f"convert: {checkpoint.folder}: {path}/config.json: need one of {', '.join(POOLING)}")
-        return {f"{row.arch}.pooling_type": kinds[0]}
-    return {}
+    own = {f"{row.arch}.{name}": value for name, value in Modules(checkpoint).keys().items()}
+    return own | keys
 
 
 def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str, Weight], row: Row) -> None:
@@ -280,6 +285,7 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         x = family.module.head(g, x)
         if config.logits:
             g.output(x)
+        heads.build(g, x)
         spare = {"rope_factors_long.weight", "rope_factors_short.weight"}
         for i, kept in enumerate(caches_of(config)):
             if isinstance(kept, Shared):  # the layer reads what another one has, and its own are not needed

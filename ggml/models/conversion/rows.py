@@ -11,6 +11,7 @@ import numpy as np
 
 from ..arch.gemma import LARGE
 from . import recurrent
+from .classes import with_classes
 from .fields import Fields
 from .parts import (
     ATTENTION,
@@ -36,11 +37,13 @@ from .parts import (
     head_dim,
     heads,
     layer_norms,
+    n_experts,
     plus_one,
     rms,
     rope_of,
     rotation,
     sizes,
+    slices,
     window,
 )
 
@@ -211,6 +214,11 @@ def deepseek3(c: Fields) -> Keys:
 def by_heads(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
     """A matrix for each head."""
     return (heads(c), shape[0] // heads(c), *shape[1:])
+
+
+def by_experts(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A matrix for each expert."""
+    return (n_experts(c), shape[0] // n_experts(c), *shape[1:])
 
 
 def half_of_head(values: bool) -> Callable[[Fields, int], np.ndarray]:
@@ -703,7 +711,7 @@ NOMIC = {
     "encoder.layers.{}.mlp.fc2": "blk.{}.ffn_down",
     "encoder.layers.{}.norm2": "blk.{}.layer_output_norm",
 }
-HEADS = ("pooler.dense.weight", "pooler.dense.bias", "cls.*", "embeddings.position_ids")
+HEADS = ("pooler.dense.weight", "pooler.dense.bias", "cls.*", "lm_head.*", "embeddings.position_ids")
 
 
 def bert(c: Fields) -> Keys:
@@ -737,6 +745,11 @@ ROBERTA: dict[str, Any] = {
 def nomic_bert(c: Fields) -> Keys:
     c.require("hidden_act", "silu", default="silu")
     c.require("activation_function", "swiglu", default="swiglu")
+    return nomic_keys(c)
+
+
+def nomic_keys(c: Fields) -> Keys:
+    """Keys of both kinds of nomic-bert."""
     outer = {"hidden_size": "n_embd", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer",
              "intermediate_size": "n_inner", "max_position_embeddings": "n_positions",
              "layer_norm_eps": "layer_norm_epsilon", "rope_theta": "rotary_emb_base"}  # fmt: skip
@@ -745,11 +758,106 @@ def nomic_bert(c: Fields) -> Keys:
     return {**sizes(c), **layer_norms(c), **rotation(c), "attention.causal": False, **token_types(c)}
 
 
+MODERN_BERT = {
+    "embeddings.tok_embeddings": "token_embd",
+    "embeddings.norm": "token_embd_norm",
+    "layers.{}.attn_norm": "blk.{}.attn_norm",
+    "layers.{}.attn.Wqkv": "blk.{}.attn_qkv",
+    "layers.{}.attn.Wo": "blk.{}.attn_output",
+    "layers.{}.mlp_norm": "blk.{}.ffn_norm",
+    "layers.{}.mlp.Wi": "blk.{}.ffn_up",
+    "layers.{}.mlp.Wo": "blk.{}.ffn_down",
+    "final_norm": "output_norm",
+}
+JINA2 = {
+    **{name: new for name, new in BERT.items() if not name.endswith(("position_embeddings", "intermediate.dense"))},
+    "encoder.layer.{}.attention.self.layer_norm_q": "blk.{}.attn_q_norm",
+    "encoder.layer.{}.attention.self.layer_norm_k": "blk.{}.attn_k_norm",
+    "encoder.layer.{}.layer_norm_1": "blk.{}.attn_norm_2",
+    "encoder.layer.{}.mlp.gated_layers": "blk.{}.ffn_up",
+    "encoder.layer.{}.mlp.wo": "blk.{}.ffn_down",
+    "encoder.layer.{}.mlp.layernorm": "blk.{}.layer_output_norm",
+    "encoder.layer.{}.layer_norm_2": "blk.{}.layer_output_norm",
+}
+JINA3 = {
+    **NOMIC,
+    "encoder.layers.{}.mixer.Wqkv": "blk.{}.attn_qkv",
+    "encoder.layers.{}.mixer.out_proj": "blk.{}.attn_output",
+    "encoder.layers.{}.mlp.fc1": "blk.{}.ffn_up",
+}
+NOMIC_MOE: dict[str, Any] = {
+    **NOMIC,
+    "encoder.layers.{}.mlp.fc1": "blk.{}.ffn_up",
+    "encoder.layers.{}.mlp.router.layer": "blk.{}.ffn_gate_inp",
+    "encoder.layers.{}.mlp.experts.mlp.w1": Part("blk.{}.ffn_up_exps", shape=by_experts),
+    "encoder.layers.{}.mlp.experts.mlp.w2": Part("blk.{}.ffn_down_exps", shape=by_experts, transposed=True),
+}
+
+
+def nomic_bert_moe(c: Fields) -> Keys:
+    """Experts in every other layer."""
+    c.require("activation_function", "gelu")
+    c.require("moe_normalize_expert_weights", False, default=False)
+    c.require("moe_every_n_layers", 2)
+    return nomic_keys(c) | {
+        "expert_count": n_experts(c),
+        "expert_used_count": c.integer("moe_top_k", high=65536),
+        "moe_every_n_layers": 2,
+    }
+
+
+def modern_bert(c: Fields) -> Keys:
+    """Every n-th layer sees all tokens, the others those at most half a window away."""
+    for name in ("hidden_activation", "classifier_activation"):
+        c.require(name, "gelu", default="gelu")
+    if any("Classification" in str(name) for name in c.array("architectures", str, default=[])):
+        c.require("classifier_pooling", "mean", default="cls")
+    n = c.integer("num_hidden_layers", high=4096)
+    every = c.integer("global_attn_every_n_layers", default=3, high=4096)
+    kinds = c.array("layer_types", str, n, default=None)
+    if kinds is not None:
+        every = next((i for i in range(1, n) if kinds[i] == "full_attention"), n)
+        if kinds != ["sliding_attention" if i % every else "full_attention" for i in range(n)]:
+            raise c.wrong("layer_types", kinds, "every n-th layer with full attention, from the first on")
+    bases = [
+        rope_of(c, kind).number("rope_theta", default=c.number(old, default=base, low=1e-6), low=1e-6)
+        for kind, old, base in [("full_attention", "global_rope_theta", 160000.0),
+                                ("sliding_attention", "local_rope_theta", 10000.0)]
+    ]  # fmt: skip
+    return {
+        **sizes(c), "attention.layer_norm_epsilon": c.number("norm_eps", default=1e-5, high=1.0),
+        "attention.sliding_window": c.integer("local_attention", default=128, high=1 << 30),
+        "attention.sliding_window_pattern": every, "rope.freq_base": bases[0], "rope.freq_base_swa": bases[1],
+        "attention.causal": False,
+    }  # fmt: skip
+
+
+def jina_bert2(c: Fields) -> Keys:
+    c.require("position_embedding_type", "alibi", default="alibi")
+    c.require("feed_forward_type", "geglu", default="geglu")
+    return {**sizes(c), **layer_norms(c), "attention.causal": False, **token_types(c)}
+
+
+def jina_bert3(c: Fields) -> Keys:
+    c.require("hidden_act", "gelu", default="gelu")
+    c = Fields({"rope_theta": 20000.0, **c.values}, c.where)
+    return {**sizes(c), **layer_norms(c), **rotation(c), "attention.causal": False, **token_types(c)}
+
+
+NOMIC_MOE_ROW = Row("NomicBertModel", "nomic-bert-moe", NOMIC_MOE, nomic_bert_moe,
+                    dropped=(*HEADS, "encoder.layers.{}.mlp.experts.bias"))  # fmt: skip
+MODERN_BERT_ROW = Row("ModernBertModel ModernBertForMaskedLM", "modern-bert", MODERN_BERT, modern_bert,
+                      dropped=("head.*", "decoder.*"))  # fmt: skip
+BERT_ROW = Row("BertModel BertForMaskedLM", "bert", BERT, bert, dropped=HEADS)
+ROBERTA_ROW = Row("RobertaModel RobertaForMaskedLM XLMRobertaModel XLMRobertaForMaskedLM", "bert", ROBERTA, roberta,
+                  dropped=HEADS)  # fmt: skip
+QWEN2_ROW = Row("Qwen2ForCausalLM Qwen2Model", "qwen2", DECODER, qwen, dropped=DROPPED)
+QWEN3_ROW = Row("Qwen3ForCausalLM Qwen3Model", "qwen3", {**DECODER, **HEAD_NORMS}, qwen, dropped=DROPPED)
 ROWS = [
     Row("LlamaForCausalLM MistralForCausalLM MixtralForCausalLM", "llama",
         {**DECODER, **PERMUTED, **MIXTRAL}, llama, frequency_factors, DROPPED),
-    Row("Qwen2ForCausalLM", "qwen2", DECODER, qwen, dropped=DROPPED),
-    Row("Qwen3ForCausalLM", "qwen3", {**DECODER, **HEAD_NORMS}, qwen, dropped=DROPPED),
+    QWEN2_ROW,
+    QWEN3_ROW,
     Row("Qwen2MoeForCausalLM", "qwen2moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
     Row("Qwen3MoeForCausalLM", "qwen3moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
     Row("Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration", "qwen2vl", DECODER, qwen_images,
@@ -793,8 +901,26 @@ ROWS = [
     Row("Gemma3nForCausalLM Gemma3nForConditionalGeneration", "gemma3n", GEMMA3N, gemma3n, dropped=DROPPED),
     Row("Gemma4ForCausalLM Gemma4ForConditionalGeneration", "gemma4", GEMMA4, gemma4, gemma4_factors, DROPPED),
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
-    Row("BertModel BertForMaskedLM", "bert", BERT, bert, dropped=HEADS),
-    Row("RobertaModel XLMRobertaModel", "bert", ROBERTA, roberta, dropped=HEADS),
+    BERT_ROW,
+    ROBERTA_ROW,
     Row("NomicBertModel", "nomic-bert", NOMIC, nomic_bert, dropped=HEADS),
+    NOMIC_MOE_ROW,
+    MODERN_BERT_ROW,
+    Row("JinaBertModel JinaBertForMaskedLM", "jina-bert-v2", JINA2, jina_bert2, dropped=HEADS),
+    Row("JinaEmbeddingsV3Model", "jina-bert-v3", JINA3, jina_bert3, dropped=HEADS),
 ]  # fmt: skip
-BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}
+ROWS += [
+    with_classes(row_of_class, classes, names)
+    for row_of_class, classes, names in [
+        (BERT_ROW, "BertForSequenceClassification", {"pooler.dense": "cls", "classifier": "cls.output"}),
+        (ROBERTA_ROW, "RobertaForSequenceClassification XLMRobertaForSequenceClassification",
+         {"classifier.dense": "cls", "classifier.out_proj": "cls.output"}),
+        (MODERN_BERT_ROW, "ModernBertForSequenceClassification",
+         {"head.dense": "cls", "head.norm": "cls.norm", "classifier": "cls.output"}),
+        (QWEN2_ROW, "Qwen2ForSequenceClassification", {"score": "cls.output"}),
+        (QWEN3_ROW, "Qwen3ForSequenceClassification", {"score": "cls.output"}),
+    ]
+]  # fmt: skip
+# By an architecture, that of models of the same class with experts
+WITH_EXPERTS = {"nomic-bert": NOMIC_MOE_ROW}
+BY_CLASS = {name: row for row in ROWS if row not in WITH_EXPERTS.values() for name in row.classes.split()}

@@ -91,7 +91,8 @@ def vocabulary(checkpoint: Checkpoint, rows: int) -> Keys:
     else:
         warnings.warn(f"convert: {folder} has no tokenizer ({FILES}): prompts will be token ids", stacklevel=4)
         return {f"{PREFIX}model": "no_vocab"}
-    keys |= special_ids(checkpoint, settings, keys) | added_around(whole, settings, keys)
+    keys |= special_ids(checkpoint, settings, keys)
+    keys |= added_around(whole, settings, keys)
     return keys | templates(folder, settings)
 
 
@@ -351,16 +352,18 @@ def special_ids(checkpoint: Checkpoint, settings: Fields, keys: Keys) -> Keys:
 
 
 def added_around(whole: dict[str, Any], settings: Fields, keys: Keys) -> Keys:
-    """Whether texts begin and end with special tokens: what the post-processor does with one text."""
+    """Whether texts begin and end with special tokens: what the post-processor does with one text and with two."""
+    found: Keys = {}
     for step in steps(whole.get("post_processor"), "processors"):
         single = step.get("single")
         if step.get("type") == "TemplateProcessing" and isinstance(single, list):
             kinds = ["SpecialToken" in item for item in single if isinstance(item, dict)]
             first = kinds.index(False) if False in kinds else 0
-            return {f"{PREFIX}add_bos_token": first > 0, f"{PREFIX}add_eos_token": True in kinds[first:]}
+            found |= {f"{PREFIX}add_bos_token": first > 0, f"{PREFIX}add_eos_token": True in kinds[first:]}
+            return found | last_token(single, keys) | separator(step.get("pair"))
         if step.get("type") in ("BertProcessing", "RobertaProcessing"):
-            return {f"{PREFIX}add_bos_token": True, f"{PREFIX}add_eos_token": True}
-    found: Keys = {}
+            doubled = {f"{PREFIX}add_sep_token": True} if step["type"] == "RobertaProcessing" else {}
+            return {f"{PREFIX}add_bos_token": True, f"{PREFIX}add_eos_token": True, **doubled}
     default = {"llama": True, "gpt2": False}.get(keys[f"{PREFIX}model"])
     for name in ("bos", "eos"):
         if settings.has(f"add_{name}_token"):
@@ -368,6 +371,23 @@ def added_around(whole: dict[str, Any], settings: Fields, keys: Keys) -> Keys:
         elif name == "bos" and default is not None:
             found[f"{PREFIX}add_bos_token"] = default and not whole
     return found
+
+
+def last_token(single: list[Any], keys: Keys) -> Keys:
+    """The token that ends texts: where it is not that which ends an answer, the latter ends a turn."""
+    last = single[-1].get("SpecialToken") if single and isinstance(single[-1], dict) else None
+    text = last.get("id") if isinstance(last, dict) else None
+    tokens, eos = keys[f"{PREFIX}tokens"], keys.get(f"{PREFIX}eos_token_id")
+    if keys[f"{PREFIX}model"] == "bert" or text not in tokens or eos in (None, tokens.index(text)):
+        return {}
+    return {f"{PREFIX}eos_token_id": tokens.index(text), f"{PREFIX}eot_token_id": eos}
+
+
+def separator(pair: Any) -> Keys:
+    """Whether two special tokens lie between the texts of a pair."""
+    items = [item for item in pair if isinstance(item, dict)] if isinstance(pair, list) else []
+    places = [i for i, item in enumerate(items) if "Sequence" in item]
+    return {f"{PREFIX}add_sep_token": True} if len(places) == 2 and places[1] - places[0] > 2 else {}
 
 
 def templates(folder: str, settings: Fields) -> Keys:

@@ -132,9 +132,10 @@ class Config:
     n_expert_used: int
     expert_scale: float  # factor of the experts' weights
     yarn_truncate: bool  # YaRN's first and last dimension that are interpolated are whole numbers
-    pooling: str  # "mean", "cls", "last", or "none" if the file does not say
+    pooling: str  # "mean", "cls", "last", "rank" of a classifier, or "none" if the file does not say
     causal: bool  # tokens see those before them; else the whole text
     logits: bool  # the model predicts tokens; else it gives embeddings only
+    labels: tuple[str, ...] = ()  # of the classes that the model tells apart
     n_streams: int = 1  # the residual stream has so many times C elements
     n_ctx: int = 0  # most tokens of a sequence, as `load` was told
     attends: tuple[bool, ...] = ()  # for each layer whether it has attention
@@ -142,7 +143,7 @@ class Config:
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the architecture's `keys` read beside these
 
 
-POOLING = {0: "none", 1: "mean", 2: "cls", 3: "last"}
+POOLING = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
 
 
 def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str, family: Any) -> Config:
@@ -212,8 +213,19 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         logits=causal and family.logits,
         attends=attends,
         feeds=feeds,
+        labels=_labels(k),
     )
     return with_own_keys(config, dict(family.module.keys(k))) if hasattr(family.module, "keys") else config
+
+
+def _labels(k: Keys) -> tuple[str, ...]:
+    """The names of the classes; none where the file has no key."""
+    labels = k.value("classifier.output_labels", [])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ValueError(
+            f"load: {k.path}: key '{k.arch}.classifier.output_labels' is {str(labels)[:60]}: need an array of strings"
+        )
+    return tuple(labels)
 
 
 def with_own_keys(config: Config, own: dict[str, Any]) -> Config:

@@ -73,6 +73,7 @@ class Step(Owner):
 
     Attributes:
         ids, positions: i32 [N] (NumPy order here and below).
+        types: i32 [N], of a graph without memory: which text of a pair a token is of.
         masks: f16 [S, 1, T, T] by "has a sliding window", of a graph without memory.
         out: f32 [M, vocabulary or C]; `rows` of it are those that are wanted.
         extra: further results, of "scores".
@@ -113,7 +114,8 @@ class Step(Owner):
             for local in set(config.local):
                 masks[local], mask = self._input(F16, n // s, n // s, 1, s)
                 self.masks[local] = mask.reshape(s, 1, n // s, n // s)
-            return Inputs(ids, positions, masks, s)
+            types, self.types = self._input(I32, n)
+            return Inputs(ids, positions, masks, s, types=types)
         pages, outputs, slots = {}, None, None
         for window, pool in memory.pools.items():
             table, self.tables[window] = self._input(I32, 3 + pool.most, s)
@@ -211,7 +213,7 @@ class Step(Owner):
 
     def close(self) -> None:
         """Frees the graph and its memory."""
-        self.out = self.ids = self.positions = np.empty(0)
+        self.out = self.ids = self.positions = self.types = np.empty(0)
         self.outputs = self.slots = None
         self.extra, self._traced, self.masks, self.cells, self.tables = [], {}, {}, {}, {}
         if self.allocator is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ class Tokenizer(Vocabulary):
         eog: set of int; tokens that end a generation.
         control: set of int; special tokens, which have no text.
         add_bos, add_eos: bool; what `encode` adds unless told otherwise.
+        add_separator: bool; whether a separator follows the end of the first text of a pair.
         texts: dict; the tokens of whole characters that a Decoder has met, with their texts.
 
     Raises:
@@ -80,6 +82,32 @@ class Tokenizer(Vocabulary):
             end = self.separator if self.model == "bert" else self.eos
             if end is not None:
                 ids.append(end)
+        return ids
+
+    def pair(self, first: str | bytes, second: str | bytes) -> list[int]:
+        """The tokens of a pair of texts: between them what ends a text, and the separator where the file says so."""
+        end = self.separator if self.model == "bert" else self.eos
+        ends = [end] if self.add_eos and end is not None else []
+        separator = self.eos if self.separator is None else self.separator
+        between = ends + ([separator] if self.add_separator and separator is not None else [])
+        begin = [self.bos] if self.add_bos and self.bos is not None else []
+        return [*begin, *self.encode(first, False), *between, *self.encode(second, False), *ends]
+
+    def filled(self, template: str, texts: Mapping[str, str | bytes]) -> list[int]:
+        """The tokens of a template, whose special tokens count, with texts, whose special tokens are text.
+
+        Args:
+            template: str; {name} stands for a text.
+            texts: by name.
+        """
+        ids = []
+        values = {f"{{{name}}}": to_bytes(text) if isinstance(text, str) else text for name, text in texts.items()}
+        names = re.compile(b"|".join(re.escape(name.encode()) for name in values))
+        for part in self._special.split(to_bytes(template), True):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += self.encode(names.sub(lambda m: values[m[0].decode()], part), False)
         return ids
 
     def encode_within(self, text: str | bytes) -> list[int]:

@@ -34,6 +34,7 @@ DEFAULTS = {  # ids where the file names none: bos, eos, unknown, separator, pad
     "bert": (101, None, 100, 102, 0),
     "t5": (None, 1, 2, None, 0),
 }
+PAIRS_HAVE_SEPARATORS = ("jina-v2-de", "jina-v2-es", "jina-v2-code", "roberta-bpe")
 WHITE = b" \t\n\v\f\r"
 
 
@@ -85,8 +86,10 @@ class Vocabulary(Owner):
             self.bos = special_id(metadata, "bos", None, self.n_vocab)  # without the default
         self.add_bos = flag(metadata, "add_bos_token", self._encoder.add_bos)
         self.add_eos = flag(metadata, "add_eos_token", self.model == "t5")
-        if self.model == "bert":  # always between [CLS] and [SEP]
-            self.add_bos = self.add_eos = True
+        usual = metadata.get("tokenizer.ggml.pre") in PAIRS_HAVE_SEPARATORS
+        self.add_separator = flag(metadata, "add_sep_token", usual)
+        if self.model == "bert":  # always between [CLS] and [SEP], and one [SEP] between texts
+            self.add_bos, self.add_eos, self.add_separator = True, True, False
         if self.model == "gemma4":
             self.add_bos = True
 

@@ -1,0 +1,117 @@
+"""Adapters of PEFT become GGUF files and these become adapters of PEFT (scripts/record_peft.py)."""
+
+import json
+
+import numpy as np
+import pytest
+
+for library in ("safetensors", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
+    pytest.importorskip(library)
+
+import hf_models  # noqa: E402
+from safetensors.numpy import load_file  # noqa: E402
+
+from ggml._cli import main  # noqa: E402
+from ggml.models import convert, load  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*has no tokenizer")
+
+
+def folders_of(path, kind, shapes=None, **change):
+    """The folders of a base and of its adapter, and the recorded logits."""
+    record = hf_models.record(kind)
+    with np.load(hf_models.PEFT) as data:
+        config, known, logits = (data[f"{kind}/{part}"] for part in ("config", "shapes", "logits"))
+    base = hf_models.write_folder(path / "base", record["config"], record["shapes"])
+    config = {**json.loads(str(config)), "base_model_name_or_path": str(base), **change}
+    adapter = hf_models.write_adapter(path / "adapter", config, shapes or json.loads(str(known)))
+    return base, adapter, logits
+
+
+def error(found, expected):
+    return ((found - expected) ** 2).sum() / (expected**2).sum()
+
+
+@pytest.mark.parametrize("kind", hf_models.ADAPTERS)
+def test_logits_are_those_of_peft(kind, tmp_path):
+    base, adapter, expected = folders_of(tmp_path, kind)
+    convert(adapter, tmp_path / "lora.gguf")
+    ids = hf_models.tokens(48)
+    with load(base, threads=1, kv_type="f32") as model:
+        plain = model.logits(ids)[hf_models.rows(48)]
+        model.set_lora(tmp_path / "lora.gguf")
+        found = model.logits(ids)[hf_models.rows(48)]
+        assert error(found, expected) < 1e-9 < 1e-3 < error(plain, expected)
+        convert(tmp_path / "lora.gguf", tmp_path / "again", base=base)
+        convert(tmp_path / "again", tmp_path / "second.gguf", base=base)
+        model.set_lora(tmp_path / "second.gguf")
+        assert error(model.logits(ids)[hf_models.rows(48)], expected) < 1e-9
+
+
+@pytest.mark.parametrize("kind", ["llama+llama3", "gpt2"])
+def test_the_way_back_has_the_names_and_values_of_peft(kind, tmp_path):
+    base, adapter, _ = folders_of(tmp_path, kind)
+    convert(adapter, tmp_path / "lora.gguf")
+    convert(tmp_path / "lora.gguf", tmp_path / "again", base=base)
+    given, found = (load_file(folder / "adapter_model.safetensors") for folder in (adapter, tmp_path / "again"))
+    assert given.keys() == found.keys()
+    assert all(np.array_equal(given[name], found[name]) for name in given)
+    before, after = (
+        json.loads((folder / "adapter_config.json").read_text()) for folder in (adapter, tmp_path / "again")
+    )
+    assert set(before["target_modules"]) == set(after["target_modules"])
+    assert after["r"] == before["r"] and after.get("fan_in_fan_out", False) == before.get("fan_in_fan_out", False)
+    root = before["r"] ** 0.5 if before.get("use_rslora") else 1
+    assert after["lora_alpha"] == pytest.approx(before["lora_alpha"] * root)
+
+
+def test_adapters_of_finetune_become_those_of_peft(tmp_path):
+    base, _, _ = folders_of(tmp_path, "llama+llama3")
+    ids = hf_models.tokens(48)
+    with load(base, threads=1, kv_type="f32") as model:
+        model.finetune([ids] * 4, tmp_path / "lora.gguf", rank=4, steps=2, tokens=48, rate=1e-2)
+        model.set_lora(tmp_path / "lora.gguf")
+        expected = model.logits(ids)
+        convert(tmp_path / "lora.gguf", tmp_path / "peft", base=base)
+        convert(tmp_path / "peft", tmp_path / "same.gguf")
+        model.set_lora(tmp_path / "same.gguf")
+        assert np.allclose(model.logits(ids), expected, atol=1e-6)
+
+
+def test_wrong_adapters_are_named(tmp_path):
+    changes = {"peft_type": ("LOHA", "'peft_type' is 'LOHA': need 'LORA'"), "use_dora": (True, "'use_dora' is True"),
+               "bias": ("all", "'bias' is 'all': need 'none'"), "lora_alpha": (-1, "'lora_alpha' is -1"),
+               "modules_to_save": (["lm_head"], "'modules_to_save' is"),
+               "base_model_name_or_path": ("elsewhere", "an adapter needs base")}  # fmt: skip
+    for name, (value, message) in changes.items():
+        _, adapter, _ = folders_of(tmp_path / name, "gpt2", **{name: value})
+        with pytest.raises(ValueError, match=f"^convert: .*{message}"):
+            convert(adapter, tmp_path / "lora.gguf")
+    names = {"base_model.model.transformer.h.0.attn.c_attn.lora_A.weight": [3, 64]}
+    _, adapter, _ = folders_of(tmp_path / "half", "gpt2", names)
+    with pytest.raises(ValueError, match="'transformer.h.0.attn.c_attn' has no pair of matrices that fit"):
+        convert(adapter, tmp_path / "lora.gguf")
+    names = {f"base_model.model.transformer.h.0.attn.other.lora_{m}.weight": [3, 3] for m in "AB"}
+    base, adapter, _ = folders_of(tmp_path / "other", "gpt2", names)
+    with pytest.raises(ValueError, match="'transformer.h.0.attn.other' is no matrix of architecture 'gpt2'"):
+        convert(adapter, tmp_path / "lora.gguf")
+    with pytest.raises(ValueError, match="^convert: base is given, but .* is no adapter"):
+        convert(base, tmp_path / "lora.gguf", base=base)
+    with pytest.raises(ValueError, match="^convert: an adapter has no type, imatrix or vocab_only"):
+        convert(adapter, tmp_path / "lora.gguf", "F16", base=base)
+    names = {f"base_model.model.model.embed_tokens.lora_embedding_{m}": [64, 64] for m in "AB"}
+    _, adapter, _ = folders_of(tmp_path / "tied", "qwen3", names)
+    with pytest.raises(ValueError, match="the embedding is the output matrix too"):
+        convert(adapter, tmp_path / "lora.gguf")
+    assert not (tmp_path / "lora.gguf").exists()
+
+
+def test_the_command_goes_both_ways(tmp_path, capsys):
+    base, adapter, _ = folders_of(tmp_path, "gpt2")
+    assert main(["convert", str(adapter), str(tmp_path / "lora.gguf"), "--base", str(base)]) == 0
+    assert main(["convert", str(tmp_path / "lora.gguf"), str(tmp_path / "back"), "--base", str(base)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert [line.rpartition(": ")[0].rpartition("/")[2] for line in out] == [
+        "lora.gguf", "adapter_config.json", "adapter_model.safetensors"]  # fmt: skip
+    assert main(["convert", str(tmp_path / "lora.gguf"), str(tmp_path / "no")]) == 1
+    assert "an adapter needs base" in capsys.readouterr().err
