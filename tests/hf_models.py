@@ -112,6 +112,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gpt-oss": ("GptOssConfig", "GptOssForCausalLM", GPT_OSS),
     "gpt-oss+limit": ("GptOssConfig", "GptOssForCausalLM", {
         **GPT_OSS, "swiglu_limit": 0.8, "swiglu_alpha": 1.5, "rope_parameters": {**YARN, "truncate": False}}),
+    "bitnet": ("BitNetConfig", "BitNetForCausalLM", {"head_dim": None, "tie_word_embeddings": True}),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {"num_hidden_layers": 5, "head_dim": None}),
     "mistral3": ("Ministral3Config", "Ministral3ForCausalLM", {"rope_parameters": {
         **YARN, "llama_4_scaling_beta": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0}}),

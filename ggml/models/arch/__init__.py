@@ -25,6 +25,7 @@ import ggml
 from ..files.config import Config
 from . import (
     bert,
+    bitnet,
     deepseek2,
     dense_first,
     gemma,
@@ -98,6 +99,7 @@ FAMILIES = {
     "granitemoe": Family(granite, NORMAL),
     "minicpm": Family(granite, NORMAL),
     "phi3": Family(phi3, NEOX, window_pattern=1),
+    "bitnet": Family(bitnet, NEOX),
     "glm4": Family(glm4, NORMAL),
     "olmo2": Family(olmo2, NEOX, window_pattern=4),  # also OLMo 3
     "exaone4": Family(olmo2, NEOX, window_pattern=4),

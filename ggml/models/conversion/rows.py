@@ -331,6 +331,18 @@ GPT_OSS = {
 }  # fmt: skip
 
 
+BITNET = {
+    **DECODER,
+    "layers.{}.self_attn.attn_sub_norm": "blk.{}.attn_sub_norm",
+    "layers.{}.mlp.ffn_sub_norm": "blk.{}.ffn_sub_norm",
+}
+
+
+def bitnet(c: Fields) -> Keys:
+    c.require("hidden_act", "relu2", default="relu2")
+    return sizes(c) | rms(c) | rotation(c)
+
+
 # ---- norms elsewhere, fused matrices ---------------------------------------------------------------------------------
 AFTER = {
     **TOP, **ATTENTION, **HEAD_NORMS, **GATED,
@@ -772,6 +784,7 @@ ROWS = [
         dropped=DROPPED, later=True),
     Row("Glm4MoeForCausalLM", "glm4moe", GLM4_MOE, dense_first, dropped=DROPPED, later=True),
     Row("GptOssForCausalLM", "gpt-oss", GPT_OSS, gpt_oss, dropped=DROPPED),
+    Row("BitNetForCausalLM BitnetForCausalLM", "bitnet", BITNET, bitnet, dropped=DROPPED),
     Row("SmolLM3ForCausalLM", "smollm3", {**DECODER, **PERMUTED}, smollm3, dropped=DROPPED),
     Row("Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", {**DECODER, **PERMUTED}, mistral3,
         frequency_factors, DROPPED),
