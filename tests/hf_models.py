@@ -116,6 +116,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {"num_hidden_layers": 5, "head_dim": None}),
     "mistral3": ("Ministral3Config", "Ministral3ForCausalLM", {"rope_parameters": {
         **YARN, "llama_4_scaling_beta": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0}}),
+    "llama4": ("Llama4TextConfig", "Llama4ForCausalLM", {
+        "intermediate_size": 48, "intermediate_size_mlp": 80, "num_hidden_layers": 5, "num_local_experts": 4,
+        "interleave_moe_layer_step": 2, "attention_chunk_size": 256, "floor_scale": 16}),
     "hunyuan": ("HunYuanDenseV1Config", "HunYuanDenseV1ForCausalLM", {
         "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "alpha": 50.0, "factor": 1.0}}),
     "granite": ("GraniteConfig", "GraniteForCausalLM", {

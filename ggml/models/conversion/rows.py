@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arch.gemma import LARGE
+from ..arch.llama4 import WITHOUT_NORMS
 from .fields import Fields
 from .parts import (
     ATTENTION,
@@ -265,6 +266,39 @@ def mistral3(c: Fields) -> Keys:
     if rope.has("llama_4_scaling_beta"):
         keys["attention.temperature_scale"] = rope.number("llama_4_scaling_beta")
     return keys
+
+
+LLAMA4 = {
+    **TOP, **ATTENTION, **NORMS,
+    "layers.{}.feed_forward.gate_proj": "blk.{}.ffn_gate",
+    "layers.{}.feed_forward.up_proj": "blk.{}.ffn_up",
+    "layers.{}.feed_forward.down_proj": "blk.{}.ffn_down",
+    "layers.{}.feed_forward.router": "blk.{}.ffn_gate_inp",
+    "layers.{}.feed_forward.experts.gate_up_proj": [Part("blk.{}.ffn_gate_exps", slices(2, 0), transposed=True),
+                                                    Part("blk.{}.ffn_up_exps", slices(2, 1), transposed=True)],
+    "layers.{}.feed_forward.experts.down_proj": Part("blk.{}.ffn_down_exps", transposed=True),
+    "layers.{}.feed_forward.shared_expert.gate_proj": "blk.{}.ffn_gate_shexp",
+    "layers.{}.feed_forward.shared_expert.up_proj": "blk.{}.ffn_up_shexp",
+    "layers.{}.feed_forward.shared_expert.down_proj": "blk.{}.ffn_down_shexp",
+}  # fmt: skip
+
+
+def llama4(c: Fields) -> Keys:
+    """What differs from the published models has keys of its own."""
+    n, experts = c.integer("num_hidden_layers", high=4096), c.integer("num_local_experts", high=65536)
+    step, chunk = c.integer("interleave_moe_layer_step", high=4096), c.integer("attention_chunk_size", high=1 << 30)
+    c.require("moe_layers", None, list(range(step - 1, n, step)))
+    c.require("no_rope_layers", None, [], [int((i + 1) % 4 != 0) for i in range(n)])
+    c.require("use_qk_norm", experts != WITHOUT_NORMS, default=True)
+    c.require("attn_temperature_tuning", True, 4, default=True)
+    keys = llama(c) | {
+        "feed_forward_length": c.integer("intermediate_size_mlp"),
+        "expert_feed_forward_length": c.integer("intermediate_size"),
+        "interleave_moe_layer_step": step,
+        "attention.temperature_scale": c.number("attn_scale", default=0.1),
+        "attention.temperature_length": c.integer("floor_scale", default=8192, high=1 << 30),
+    }
+    return keys if chunk == 8192 else keys | {"attention.chunk_size": chunk}
 
 
 def hunyuan(c: Fields) -> Keys:
@@ -788,6 +822,7 @@ ROWS = [
     Row("SmolLM3ForCausalLM", "smollm3", {**DECODER, **PERMUTED}, smollm3, dropped=DROPPED),
     Row("Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", {**DECODER, **PERMUTED}, mistral3,
         frequency_factors, DROPPED),
+    Row("Llama4ForCausalLM Llama4ForConditionalGeneration", "llama4", LLAMA4, llama4, frequency_factors, DROPPED),
     Row("HunYuanDenseV1ForCausalLM", "hunyuan-dense", HUNYUAN, hunyuan, dropped=DROPPED),
     Row("GraniteForCausalLM", "granite", {**DECODER, **PERMUTED}, granite, frequency_factors, DROPPED),
     Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, frequency_factors,
