@@ -59,7 +59,7 @@ def test_the_documentation_lists_the_rows():
 
 
 # Keys that gguf has no name for
-OURS = ("attention.chunk_size", "rope.scaling.yarn_truncate", "swiglu_alpha", "swiglu_limit")
+OURS = ("attention.chunk_size", "hidden_activation", "rope.scaling.yarn_truncate", "swiglu_alpha", "swiglu_limit")
 
 
 @pytest.mark.parametrize("kind", hf_models.KINDS)

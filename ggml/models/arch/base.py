@@ -492,7 +492,8 @@ class FeedForward(Attention):
     def with_more_rows(self, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """x [C, 1 or used, N] and the experts [used, N] with further rows.
 
-        In these, each expert occurs EXPERT_ROWS times. Few rows are multiplied in another order than many: with these, no expert has few.
+        In these, each expert occurs EXPERT_ROWS times. Few rows are multiplied in another order than many: with these,
+        no expert has few.
         """
         c, ctx = self.config, self.ctx
         more = -(-EXPERT_ROWS * c.n_expert // c.n_expert_used)

@@ -373,8 +373,9 @@ BITNET = {
 
 
 def bitnet(c: Fields) -> Keys:
-    c.require("hidden_act", "relu2", default="relu2")
-    return sizes(c) | rms(c) | rotation(c)
+    c.require("hidden_act", "relu2", "silu", default="relu2")
+    keys = sizes(c) | rms(c) | rotation(c)
+    return keys if c.values.get("hidden_act") == "silu" else keys | {"hidden_activation": "relu2"}
 
 
 # ---- norms elsewhere, fused matrices ---------------------------------------------------------------------------------
@@ -818,7 +819,7 @@ ROWS = [
         dropped=DROPPED, later=True),
     Row("Glm4MoeForCausalLM", "glm4moe", GLM4_MOE, dense_first, dropped=DROPPED, later=True),
     Row("GptOssForCausalLM", "gpt-oss", GPT_OSS, gpt_oss, dropped=DROPPED),
-    Row("BitNetForCausalLM BitnetForCausalLM", "bitnet", BITNET, bitnet, dropped=DROPPED),
+    Row("BitNetForCausalLM", "bitnet", BITNET, bitnet, dropped=DROPPED),
     Row("SmolLM3ForCausalLM", "smollm3", {**DECODER, **PERMUTED}, smollm3, dropped=DROPPED),
     Row("Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", {**DECODER, **PERMUTED}, mistral3,
         frequency_factors, DROPPED),
