@@ -121,7 +121,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         **DEEPSEEK, "n_group": 4, "topk_group": 2, "n_shared_experts": 1,
         "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}),
     "minicpm3": ("MiniCPM3Config", "MiniCPM3ForCausalLM", {
-        **LATENT, "v_head_dim": None, "dim_model_base": 32, "scale_emb": 6}),
+        **LATENT, "v_head_dim": None}),
     "ernie4_5-moe": ("Ernie4_5_MoeConfig", "Ernie4_5_MoeForCausalLM", {
         "head_dim": None, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 32, "moe_num_shared_experts": 2,
         "moe_layer_start_index": 1}),
@@ -132,9 +132,18 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gpt-oss": ("GptOssConfig", "GptOssForCausalLM", GPT_OSS),
     "gpt-oss+limit": ("GptOssConfig", "GptOssForCausalLM", {
         **GPT_OSS, "swiglu_limit": 0.8, "swiglu_alpha": 1.5, "rope_parameters": {**YARN, "truncate": False}}),
+    "bitnet+silu": ("BitNetConfig", "BitNetForCausalLM", {
+        "head_dim": None, "tie_word_embeddings": True, "hidden_act": "silu"}),
+    "bitnet": ("BitNetConfig", "BitNetForCausalLM", {"head_dim": None, "tie_word_embeddings": True}),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {"num_hidden_layers": 5, "head_dim": None}),
     "mistral3": ("Ministral3Config", "Ministral3ForCausalLM", {"rope_parameters": {
         **YARN, "llama_4_scaling_beta": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0}}),
+    "llama4": ("Llama4TextConfig", "Llama4ForCausalLM", {
+        "intermediate_size": 48, "intermediate_size_mlp": 80, "num_hidden_layers": 5, "num_local_experts": 4,
+        "interleave_moe_layer_step": 2}),
+    "llama4+growth": ("Llama4TextConfig", "Llama4ForCausalLM", {
+        "intermediate_size": 48, "num_hidden_layers": 5, "num_local_experts": 4, "interleave_moe_layer_step": 1,
+        "num_experts_per_tok": 2, "attention_chunk_size": 256, "floor_scale": 16}),
     "hunyuan": ("HunYuanDenseV1Config", "HunYuanDenseV1ForCausalLM", {
         "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "alpha": 50.0, "factor": 1.0}}),
     "granite": ("GraniteConfig", "GraniteForCausalLM", {

@@ -58,7 +58,8 @@ def test_the_documentation_lists_the_rows():
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
-OURS = ("rope.scaling.yarn_truncate", "swiglu_alpha", "swiglu_limit")  # keys that gguf has no name for
+# Keys that gguf has no name for
+OURS = ("attention.chunk_size", "hidden_activation", "rope.scaling.yarn_truncate", "swiglu_alpha", "swiglu_limit")
 
 
 @pytest.mark.parametrize("kind", hf_models.KINDS)

@@ -25,6 +25,7 @@ import ggml
 from ..files.config import Config
 from . import (
     bert,
+    bitnet,
     deepseek2,
     dense_first,
     falcon_h1,
@@ -41,6 +42,7 @@ from . import (
     keeps,
     lfm2,
     llama,
+    llama4,
     mamba,
     minicpm3,
     mistral3,
@@ -102,12 +104,14 @@ FAMILIES = {
     "glm4moe": Family(dense_first, NEOX),
     "gpt-oss": Family(gpt_oss, NEOX, window_pattern=2),
     "smollm3": Family(smollm3, NORMAL),
+    "llama4": Family(llama4, NORMAL),
     "mistral3": Family(mistral3, NORMAL),
     "hunyuan-dense": Family(hunyuan, NEOX),
     "granite": Family(granite, NORMAL),
     "granitemoe": Family(granite, NORMAL),
     "minicpm": Family(granite, NORMAL),
     "phi3": Family(phi3, NEOX, window_pattern=1),
+    "bitnet": Family(bitnet, NEOX),
     "glm4": Family(glm4, NORMAL),
     "olmo2": Family(olmo2, NEOX, window_pattern=4),  # also OLMo 3
     "exaone4": Family(olmo2, NEOX, window_pattern=4),

@@ -44,6 +44,7 @@ class Routing(NamedTuple):
         groups_used: number of groups that are kept: those with the largest sums of their best scores.
         group_best: how many of the scores of a group are summed.
         normalized: True to divide the weights by their sum.
+        before: True to multiply what the experts read by the weights, instead of what they give.
     """
 
     score: str = "softmax"
@@ -53,6 +54,7 @@ class Routing(NamedTuple):
     groups_used: int = 0
     group_best: int = 2
     normalized: bool = True
+    before: bool = False
 
 
 USUAL_ROUTING = Routing()
@@ -467,6 +469,8 @@ class FeedForward(Attention):
         c, ctx, n = self.config, self.ctx, x.contents.ne[1]
         chosen, weights = self.routed(x if routed_by is None else routed_by, name, routing)
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
+        if routing.before:
+            columns = ggml.ggml_mul(ctx, ggml.ggml_repeat_4d(ctx, columns, c.n_embd, c.n_expert_used, n, 1), weights)
         if self.inputs.exact:
             columns, chosen = self.with_more_rows(columns, chosen)
         if ungated:
@@ -476,7 +480,8 @@ class FeedForward(Attention):
         y = self.linear_of_experts(activation(ctx, *parts), name + "_down_exps", c.n_embd, chosen)
         if self.inputs.exact:
             y = ggml.ggml_view_3d(ctx, y, c.n_embd, c.n_expert_used, n, y.contents.nb[1], y.contents.nb[2], 0)
-        y = ggml.ggml_mul(ctx, y, weights)  # [C, used, N]
+        if not routing.before:
+            y = ggml.ggml_mul(ctx, y, weights)  # [C, used, N]
         nb, total = y.contents.nb, None
         for i in range(c.n_expert_used):
             part = ggml.ggml_view_2d(ctx, y, c.n_embd, n, nb[2], i * nb[1])
@@ -493,13 +498,14 @@ class FeedForward(Attention):
         return [ggml.ggml_view_3d(self.ctx, y, n, used, rows, nb[1], nb[2], 4 * n * i) for i in (0, 1)]
 
     def with_more_rows(self, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """x [C, 1, N] and the experts [used, N] with further rows, in which each expert occurs EXPERT_ROWS times.
+        """x [C, 1 or used, N] and the experts [used, N] with further rows.
 
-        Few rows are multiplied in another order than many: with these, no expert has few.
+        In these, each expert occurs EXPERT_ROWS times. Few rows are multiplied in another order than many: with these,
+        no expert has few.
         """
         c, ctx = self.config, self.ctx
         more = -(-EXPERT_ROWS * c.n_expert // c.n_expert_used)
-        zeros = ggml.ggml_new_tensor_3d(ctx, ggml.GGML_TYPE_F32, c.n_embd, 1, more)
+        zeros = ggml.ggml_new_tensor_3d(ctx, ggml.GGML_TYPE_F32, c.n_embd, x.contents.ne[1], more)
         x = ggml.ggml_concat(ctx, x, ggml.ggml_fill(ctx, zeros, 0.0), 2)
         # 0, 1, ..., the number of experts - 1, again and again: floats hold them exactly
         numbers = ggml.ggml_arange(ctx, 0, c.n_expert, 1)

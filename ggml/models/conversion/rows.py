@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arch.gemma import LARGE
+from ..arch.llama4 import WITHOUT_NORMS
 from . import recurrent
 from .classes import with_classes
 from .fields import Fields
@@ -281,6 +282,39 @@ def mistral3(c: Fields) -> Keys:
     return keys
 
 
+LLAMA4 = {
+    **TOP, **ATTENTION, **NORMS,
+    "layers.{}.feed_forward.gate_proj": "blk.{}.ffn_gate",
+    "layers.{}.feed_forward.up_proj": "blk.{}.ffn_up",
+    "layers.{}.feed_forward.down_proj": "blk.{}.ffn_down",
+    "layers.{}.feed_forward.router": "blk.{}.ffn_gate_inp",
+    "layers.{}.feed_forward.experts.gate_up_proj": [Part("blk.{}.ffn_gate_exps", slices(2, 0), transposed=True),
+                                                    Part("blk.{}.ffn_up_exps", slices(2, 1), transposed=True)],
+    "layers.{}.feed_forward.experts.down_proj": Part("blk.{}.ffn_down_exps", transposed=True),
+    "layers.{}.feed_forward.shared_expert.gate_proj": "blk.{}.ffn_gate_shexp",
+    "layers.{}.feed_forward.shared_expert.up_proj": "blk.{}.ffn_up_shexp",
+    "layers.{}.feed_forward.shared_expert.down_proj": "blk.{}.ffn_down_shexp",
+}  # fmt: skip
+
+
+def llama4(c: Fields) -> Keys:
+    """What differs from the published models has keys of its own."""
+    n, experts = c.integer("num_hidden_layers", high=4096), c.integer("num_local_experts", high=65536)
+    step, chunk = c.integer("interleave_moe_layer_step", high=4096), c.integer("attention_chunk_size", high=1 << 30)
+    c.require("moe_layers", None, list(range(step - 1, n, step)))
+    c.require("no_rope_layers", None, [], [int((i + 1) % 4 != 0) for i in range(n)])
+    c.require("use_qk_norm", experts != WITHOUT_NORMS, default=True)
+    c.require("attn_temperature_tuning", True, 4, default=True)
+    keys = llama(c) | {
+        "feed_forward_length": c.integer("intermediate_size_mlp"),
+        "expert_feed_forward_length": c.integer("intermediate_size"),
+        "interleave_moe_layer_step": step,
+        "attention.temperature_scale": c.number("attn_scale", default=0.1),
+        "attention.temperature_length": c.integer("floor_scale", default=8192, high=1 << 30),
+    }
+    return keys if chunk == 8192 else keys | {"attention.chunk_size": chunk}
+
+
 def hunyuan(c: Fields) -> Keys:
     """The scaling `alpha` changes the base of the rotation."""
     keys, rope = llama(c), rope_of(c)
@@ -326,6 +360,19 @@ GPT_OSS = {
     "layers.{}.mlp.experts.down_proj": Part("blk.{}.ffn_down_exps", transposed=True),
     "layers.{}.mlp.experts.down_proj_bias": "blk.{}.ffn_down_exps.bias",
 }  # fmt: skip
+
+
+BITNET = {
+    **DECODER,
+    "layers.{}.self_attn.attn_sub_norm": "blk.{}.attn_sub_norm",
+    "layers.{}.mlp.ffn_sub_norm": "blk.{}.ffn_sub_norm",
+}
+
+
+def bitnet(c: Fields) -> Keys:
+    c.require("hidden_act", "relu2", "silu", default="relu2")
+    keys = sizes(c) | rms(c) | rotation(c)
+    return keys if c.values.get("hidden_act") == "silu" else keys | {"hidden_activation": "relu2"}
 
 
 # ---- norms elsewhere, fused matrices ---------------------------------------------------------------------------------
@@ -869,9 +916,11 @@ ROWS = [
         dropped=DROPPED, later=True),
     Row("Glm4MoeForCausalLM", "glm4moe", GLM4_MOE, dense_first, dropped=DROPPED, later=True),
     Row("GptOssForCausalLM", "gpt-oss", GPT_OSS, gpt_oss, dropped=DROPPED),
+    Row("BitNetForCausalLM", "bitnet", BITNET, bitnet, dropped=DROPPED),
     Row("SmolLM3ForCausalLM", "smollm3", {**DECODER, **PERMUTED}, smollm3, dropped=DROPPED),
     Row("Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", {**DECODER, **PERMUTED}, mistral3,
         frequency_factors, DROPPED),
+    Row("Llama4ForCausalLM Llama4ForConditionalGeneration", "llama4", LLAMA4, llama4, frequency_factors, DROPPED),
     Row("HunYuanDenseV1ForCausalLM", "hunyuan-dense", HUNYUAN, hunyuan, dropped=DROPPED),
     Row("GraniteForCausalLM", "granite", {**DECODER, **PERMUTED}, granite, frequency_factors, DROPPED),
     Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, frequency_factors,
