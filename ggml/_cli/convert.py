@@ -13,15 +13,21 @@ def add_arguments(parser):
     parser.add_argument("--type", metavar="TYPE", help="type of the weights, such as F16, Q8_0 or Q4_K_M (default: that"
                         " of each in DIRECTORY)")  # fmt: skip
     parser.add_argument("--imatrix", metavar="FILE", help="importance matrix of llama.cpp, as GGUF or .dat")
+    parser.add_argument("--mmproj", metavar="FILE", help="file to write for the encoder of pictures, of a model that"
+                        " has one")  # fmt: skip
     parser.add_argument("--vocab-only", action="store_true", help="write the keys and the vocabulary without weights")
-    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument("--force", action="store_true", help="replace files that exist")
 
 
 def run(options):
-    check_outputs([options.output], [options.imatrix])
-    check_replaced(options.output, options.force)
+    check_outputs([options.output, options.mmproj], [options.imatrix])
+    for path in (options.output, options.mmproj):
+        if path is not None:
+            check_replaced(path, options.force)
     from ggml.models import convert
 
     convert(options.folder, options.output, options.type, imatrix=options.imatrix, vocab_only=options.vocab_only,
-            progress=True)  # fmt: skip
-    print(f"{options.output}: {size_text(os.path.getsize(options.output))}")
+            progress=True, mmproj=options.mmproj)  # fmt: skip
+    for path in (options.output, options.mmproj):
+        if path is not None:
+            print(f"{path}: {size_text(os.path.getsize(path))}")

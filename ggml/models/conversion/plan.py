@@ -25,9 +25,14 @@ from .parts import Keys, Part, Row
 from .rows import BY_CLASS
 
 # What class names put before the names of their parts: the first that fits is left out
-PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
+PREFIXES = ("model.language_model.", "model.text_model.", "language_model.model.", "language_model.", "model.",
+            "transformer.", "gpt_neox.",
             "bert.", "roberta.")  # fmt: skip
-IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.")
+IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "connector.")
+# Classes whose language model is of the class that the type in `text_config` names
+OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration")
+TEXT_CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
+                "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM"}  # fmt: skip
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 F32 = ggml.GGML_TYPE_F32
 POOLING = {"pooling_mode_mean_tokens": 1, "pooling_mode_cls_token": 2, "pooling_mode_lasttoken": 3}
@@ -82,6 +87,8 @@ def as_floats(values: np.ndarray) -> np.ndarray:
 def row_of(checkpoint: Checkpoint) -> Row:
     """The row of a model's class."""
     name = checkpoint.names[0]
+    if name in OF_TEXT:
+        name = TEXT_CLASSES.get(checkpoint.config.text("model_type", "llama"), name)
     if name not in BY_CLASS:
         known = ", ".join(BY_CLASS)
         raise ValueError(
@@ -183,9 +190,7 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
 def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
     """The keys that the settings give."""
     keys: Keys = {"general.architecture": row.arch, "general.type": "model"}
-    path = checkpoint.config.values.get("_name_or_path")
-    name = path if isinstance(path, str) and path else checkpoint.folder
-    keys["general.name"] = os.path.basename(os.path.normpath(os.path.abspath(name))) or "model"
+    keys["general.name"] = model_name(checkpoint)
     for name, value in row.keys(checkpoint.config).items():
         keys[name if name.startswith("tokenizer.") else f"{row.arch}.{name}"] = value
     where = os.path.join(checkpoint.folder, "generation_config.json")
@@ -204,6 +209,13 @@ def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
             "differs beyond so many tokens", stacklevel=3,
         )  # fmt: skip
     return keys | pooling(checkpoint, row)
+
+
+def model_name(checkpoint: Checkpoint) -> str:
+    """The name of a model: where it came from, else that of its folder."""
+    path = checkpoint.config.values.get("_name_or_path")
+    name = path if isinstance(path, str) and path else checkpoint.folder
+    return os.path.basename(os.path.normpath(os.path.abspath(name))) or "model"
 
 
 def pooling(checkpoint: Checkpoint, row: Row) -> Keys:
@@ -282,5 +294,4 @@ class Recorded(dict[str, Any]):
 
 def new_tensor(ctx: Any, shape: tuple[int, ...], kind: int) -> Any:
     """A tensor of a shape in NumPy order."""
-    ne = (*shape[::-1], 1, 1)[:3]
-    return ggml.ggml_new_tensor_3d(ctx, kind, *ne)
+    return ggml.ggml_new_tensor_4d(ctx, kind, *(*shape[::-1], 1, 1, 1)[:4])

@@ -73,7 +73,7 @@ class Generation(Owner, Iterator[str]):
         self.sequence: int | None = None  # of the cache
         self.until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
         self._choosing = False
-        sampler.prime(prompt_ids)
+        sampler.prime([token for token in prompt_ids if token >= 0])  # pictures are no tokens that could be repeated
         if max_tokens == 0:
             self.finish_reason = "length"
 
