@@ -18,6 +18,7 @@ from PIL import Image  # noqa: E402
 
 from ggml._cli import main  # noqa: E402
 from ggml.models import convert, load  # noqa: E402
+from ggml.models.llama_cpp import Llama, LlamaRAMCache, llama_chat_format  # noqa: E402
 from ggml.models.run.batch import Limits, Piece, divided, image_tokens, runs, whole_length  # noqa: E402
 from ggml.models.vision import PROJECTORS, pixels  # noqa: E402
 from ggml.models.vision.pictures import open_picture  # noqa: E402
@@ -411,3 +412,46 @@ def test_convert_writes_both_files(tmp_path, capsys):
         assert model.embed_image(PICTURES[0])[0].shape == (16, 64)
     assert main(["convert", str(folder), str(tmp_path / "c.gguf"), "--mmproj", out[1]]) == 1
     assert "b.gguf" in capsys.readouterr().err
+
+
+# ---- llama-cpp-python ------------------------------------------------------------------------------------------------
+def test_handlers_answer_with_pictures(files):
+    system = llama_chat_format.Llava15ChatHandler.DEFAULT_SYSTEM_MESSAGE.replace(" ", "")
+    url = data_url(PICTURES[0])
+    parts = [{"type": "text", "text": "ab"}, {"type": "image_url", "image_url": {"url": url}}]
+    handler = llama_chat_format.Llava15ChatHandler(clip_model_path=str(files[1]), verbose=False)
+    options = {"max_tokens": 4, "temperature": 0}
+    with Llama(str(files[0]), chat_handler=handler, verbose=False, n_ctx=256) as llama:
+        answer = llama.create_chat_completion([{"role": "user", "content": parts}], **options)
+        model = llama.model
+        encode = model.tokenizer.encode
+        ids = [*encode(system + "\nUSER:", False), *model.image_tokens(PICTURES[0]), *encode("ab\nASSISTANT:", False)]
+        assert answer["usage"]["prompt_tokens"] == len(ids)
+        wanted = "".join(model.generate(ids, **options))
+        assert answer["choices"][0]["message"]["content"] == wanted
+        chunks = llama.create_chat_completion([{"role": "user", "content": parts}], stream=True, **options)
+        assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks) == wanted
+        llama.set_cache(LlamaRAMCache())
+        again = llama.create_chat_completion([{"role": "user", "content": parts}], **options)
+        assert again["choices"][0]["message"]["content"] == wanted
+        with pytest.raises(ValueError, match="need a URL data:"):
+            part = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+            llama.create_chat_completion([{"role": "user", "content": [part]}])
+
+
+@pytest.mark.parametrize(
+    "name", ["Llava16", "Obsidian", "Moondream", "NanoLlava", "Llama3VisionAlpha", "MTMD", "Qwen25VL", "MiniCPMv26"]
+)
+def test_handlers_show_each_picture(files, name):
+    handler = getattr(llama_chat_format, f"{name}ChatHandler")(clip_model_path=str(files[1]))
+    image = {"type": "image_url", "image_url": {"url": data_url(PICTURES[0])}}
+    messages = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": [image, {"type": "text", "text": "ab"}, image]},
+        {"role": "assistant", "content": "cd"},
+        {"role": "user", "content": "ef"},
+    ]
+    with Llama(str(files[0]), chat_handler=handler, verbose=False, n_ctx=256) as llama:
+        llama.create_chat_completion(messages, max_tokens=1)
+        held = llama.model.held()
+    assert sum(token < 0 for token in held) == 32

@@ -47,6 +47,17 @@ class Images:
         tower.close()
         raise ValueError(f"{tower.file.path}: embeddings of pictures have {dim} elements, those of the model {width}")
 
+    @named("load")
+    def use(self, path: str | os.PathLike[str]) -> None:
+        """Encodes by the file of this path from now on."""
+        with self.runner.lock:
+            self.runner.check("load")
+            former = self.tower
+            if former is None or former.file.path != os.fsdecode(path):
+                self.tower = self._open(path, self.runner.mmap)
+                if former is not None:
+                    former.close()
+
     def close(self) -> None:
         """Releases the encoder."""
         if self.tower is not None:
