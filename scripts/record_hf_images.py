@@ -39,7 +39,8 @@ def results(kind: str) -> dict[str, np.ndarray]:
     cls = getattr(transformers, f"{name}ForConditionalGeneration")
     processor = getattr(transformers, processor_class)(**settings)
     config = config_class(
-        text_config={**hf_images.TEXT, **text}, vision_config={**hf_images.VISION, **vision},
+        text_config={n: v for n, v in {**hf_images.TEXT, **text}.items() if v is not None},
+        vision_config={**hf_images.VISION, **vision},
         **others, attn_implementation="eager",
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
@@ -68,13 +69,18 @@ def results(kind: str) -> dict[str, np.ndarray]:
         inputs.append(values)
         with torch.no_grad():
             given = values[None] if name == "Idefics3" else values
-            out = model.get_image_features(pixel_values=given).pooler_output
+            size = {"image_sizes": torch.tensor([values.shape[-2:]])} if "ixtral" in processor_class else {}
+            out = model.get_image_features(pixel_values=given, **size).pooler_output
         rows = (torch.cat(list(out)) if isinstance(out, (list, tuple)) else out).reshape(-1, 64)
         embeddings.append(rows.numpy())
         ids += [hf_images.IMAGE_TOKEN] * len(rows)
     ids = torch.tensor([ids])
-    given = torch.cat(inputs)
+    sides = [max(values.shape[i] for values in inputs) for i in (-2, -1)]
+    padded = [torch.nn.functional.pad(v, (0, sides[1] - v.shape[-1], 0, sides[0] - v.shape[-2])) for v in inputs]
+    given = torch.cat(padded)
     more = {"token_type_ids": (ids == hf_images.IMAGE_TOKEN).long()} if name == "Gemma3" else {}
+    if "ixtral" in processor_class:
+        more["image_sizes"] = torch.tensor([v.shape[-2:] for v in inputs])
     if name == "Idefics3":
         given = given[None]
     with torch.no_grad():

@@ -36,7 +36,30 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str,
         "Idefics3", {"model_type": "llama"}, {"model_type": "idefics3_vision", "image_size": 32, "patch_size": 8},
         {"image_token_id": IMAGE_TOKEN, "scale_factor": 2},
         "Idefics3ImageProcessorPil", {"size": {"longest_edge": 64}, "max_image_size": {"longest_edge": 32}}),
+    "internvl": (
+        "InternVL", {"model_type": "qwen2", "head_dim": None},
+        {"model_type": "internvl_vision", "image_size": [32, 32], "patch_size": [8, 8], "attention_bias": True},
+        {"image_token_id": IMAGE_TOKEN, "image_seq_length": 4},
+        "GotOcr2ImageProcessorPil", {"size": {"height": 32, "width": 32}, "crop_to_patches": True, "max_patches": 6}),
+    "internvl+norms": (
+        "InternVL", {"model_type": "qwen3"},
+        {"model_type": "internvl_vision", "image_size": [32, 32], "patch_size": [8, 8], "use_qk_norm": True,
+         "use_mean_pooling": False},
+        {"image_token_id": IMAGE_TOKEN, "image_seq_length": 4},
+        "GotOcr2ImageProcessorPil", {"size": {"height": 32, "width": 32}, "crop_to_patches": True, "max_patches": 3}),
+    "mistral3": (
+        "Mistral3", {"model_type": "mistral", "rms_norm_eps": 1e-5, "sliding_window": None},
+        {"model_type": "pixtral", "image_size": 64, "patch_size": 8, "hidden_act": "silu"},
+        {"image_token_index": IMAGE_TOKEN, "spatial_merge_size": 2},
+        "PixtralImageProcessorPil", {"size": {"longest_edge": 64}, "patch_size": {"height": 16, "width": 16}}),
+    "pixtral": (
+        "Llava", {"model_type": "mistral", "sliding_window": None},
+        {"model_type": "pixtral", "image_size": 48, "patch_size": 8, "hidden_act": "gelu"},
+        {"image_token_index": IMAGE_TOKEN, "vision_feature_layer": -1, "vision_feature_select_strategy": "full"},
+        "PixtralImageProcessorPil", {"size": {"longest_edge": 48}, "patch_size": {"height": 8, "width": 8}}),
 }  # fmt: skip
+# The value of clip.projector_type, where it is not the kind
+PROJECTORS = {"llava": "mlp", "internvl+norms": "internvl", "mistral3": "pixtral"}
 SIZES = [(45, 61), (70, 31)]  # width and height of the pictures of the prompt
 MODES = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1"]
 

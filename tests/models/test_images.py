@@ -3,6 +3,7 @@
 import base64
 import io
 import pathlib
+import re
 
 import gguf
 import numpy as np
@@ -95,7 +96,11 @@ def test_embeddings_and_logits_are_those_of_transformers(converted):
         assert error(np.concatenate(rows), record["embeddings"]) < 1e-9
         ids = []
         for part in hf_images.parts(hf_models.tokens(31)):
-            ids += part if isinstance(part, list) else image_tokens(rows[part], PROJECTORS[key(kind)].whole)
+            ids += (
+                part
+                if isinstance(part, list)
+                else image_tokens(rows[part], PROJECTORS[hf_images.PROJECTORS.get(kind, kind)].whole)
+            )
         assert error(model.logits(ids)[::3], record["logits"]) < 1e-9
         # token by token, and with the picture in a chunk with what precedes it
         model.reset()
@@ -107,10 +112,6 @@ def test_embeddings_and_logits_are_those_of_transformers(converted):
         assert error(model.feed(ids[cut:]), record_end(model, ids)) < 1e-9
 
 
-def key(kind):
-    return {"llava": "mlp"}.get(kind, kind)
-
-
 def record_end(model, ids):
     with_all = model.logits(ids)[-1]
     model.reset()
@@ -118,14 +119,20 @@ def record_end(model, ids):
 
 
 def test_files_have_the_keys_that_are_known(converted):
-    _, _, folder = converted
+    kind, _, folder = converted
     fields = gguf.GGUFReader(folder / "mmproj.gguf").fields
     known = {value for group in (gguf.Keys.Clip, gguf.Keys.ClipVision, gguf.Keys.ClipVision.Attention,
                                  gguf.Keys.ClipVision.Projector) for value in vars(group).values()
              if isinstance(value, str)}  # fmt: skip
     assert {name for name in fields if name.startswith("clip.")} - {"clip.vision.image_aspect_ratio"} <= known
     assert fields["general.architecture"].contents() == "clip"
-    assert fields["clip.projector_type"].contents() in vars(gguf.VisionProjectorType).values() or "mlp"
+    projector = fields["clip.projector_type"].contents()
+    assert projector == hf_images.PROJECTORS.get(kind, kind)
+    assert projector == "mlp" or projector in vars(gguf.VisionProjectorType).values()
+    names = [tensor.name for tensor in gguf.GGUFReader(folder / "mmproj.gguf").tensors]
+    families = {re.sub(r"\d+", "{bid}", name) for name in gguf.TENSOR_NAMES.values()}
+    for name in names:
+        assert re.sub(r"\d+", "{bid}", name.removesuffix(".weight").removesuffix(".bias")) in families
 
 
 # ---- prompts ---------------------------------------------------------------------------------------------------------

@@ -8,13 +8,17 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import ggml
 
 from ..._errors import bare as bare_message
+from ..vision import PROJECTORS as VISION
+from ..vision.encoder import ROPE_BASE
 from ..vision.tower import ARCH, tower_nodes, vision_config
 from .checkpoint import TYPES, Checkpoint, Stored
 from .fields import Fields, optional_json
-from .parts import Keys, Part
+from .parts import Keys, Part, pairs_side_by_side
 from .plan import NUMBER, Recorded, Weight, model_name, new_tensor
 
 # What class names put before the names of an encoder's tensors, and of a projector's
@@ -37,8 +41,56 @@ VIT = {
     "encoder.layers.{}.mlp.fc1": "v.blk.{}.ffn_up",
     "encoder.layers.{}.mlp.fc2": "v.blk.{}.ffn_down",
 }
+INTERNVIT = {
+    "embeddings.cls_token": Part("v.class_embd", flat=True),
+    "embeddings.patch_embeddings.projection": "v.patch_embd",
+    "embeddings.position_embeddings": Part("v.position_embd.weight", flat=True),
+    "layernorm": "v.post_ln",
+    "encoder.layer.{}.layernorm_before": "v.blk.{}.ln1",
+    "encoder.layer.{}.attention.q_proj": "v.blk.{}.attn_q",
+    "encoder.layer.{}.attention.k_proj": "v.blk.{}.attn_k",
+    "encoder.layer.{}.attention.v_proj": "v.blk.{}.attn_v",
+    "encoder.layer.{}.attention.q_norm": "v.blk.{}.attn_q_norm",
+    "encoder.layer.{}.attention.k_norm": "v.blk.{}.attn_k_norm",
+    "encoder.layer.{}.attention.projection_layer": "v.blk.{}.attn_out",
+    "encoder.layer.{}.lambda_1": "v.blk.{}.ls1.weight",
+    "encoder.layer.{}.layernorm_after": "v.blk.{}.ln2",
+    "encoder.layer.{}.mlp.fc1": "v.blk.{}.ffn_up",
+    "encoder.layer.{}.mlp.fc2": "v.blk.{}.ffn_down",
+    "encoder.layer.{}.lambda_2": "v.blk.{}.ls2.weight",
+    "layer_norm": "mm.model.mlp.0",
+    "linear_1": "mm.model.mlp.1",
+    "linear_2": "mm.model.mlp.3",
+}
+
+
+def rotated(c: Fields, rows: int) -> np.ndarray:
+    """Rows of q or k for GGML_ROPE_TYPE_NORMAL."""
+    v = c.inside("vision_config")
+    heads = v.integer("num_attention_heads", high=65536)
+    return pairs_side_by_side(max(1, v.integer("hidden_size") // heads), rows)
+
+
+PIXTRAL = {
+    "patch_conv": "v.patch_embd",
+    "ln_pre": "v.pre_ln",
+    "transformer.layers.{}.attention_norm": "v.blk.{}.ln1",
+    "transformer.layers.{}.attention.q_proj": Part("v.blk.{}.attn_q", rotated),
+    "transformer.layers.{}.attention.k_proj": Part("v.blk.{}.attn_k", rotated),
+    "transformer.layers.{}.attention.v_proj": "v.blk.{}.attn_v",
+    "transformer.layers.{}.attention.o_proj": "v.blk.{}.attn_out",
+    "transformer.layers.{}.ffn_norm": "v.blk.{}.ln2",
+    "transformer.layers.{}.feed_forward.gate_proj": "v.blk.{}.ffn_gate",
+    "transformer.layers.{}.feed_forward.up_proj": "v.blk.{}.ffn_up",
+    "transformer.layers.{}.feed_forward.down_proj": "v.blk.{}.ffn_down",
+    "norm": "mm.input_norm",
+    "patch_merger.merging_layer": "mm.patch_merger",
+    "linear_1": "mm.1",
+    "linear_2": "mm.2",
+}
 CLIP_MEAN, CLIP_STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
-ACTIVATIONS = {"quick_gelu": None, "gelu_pytorch_tanh": "gelu", "silu": "silu"}
+ACTIVATIONS: dict[str, Any] = {"quick_gelu": ggml.ggml_gelu_quick, "gelu_pytorch_tanh": ggml.ggml_gelu,
+                               "gelu": ggml.ggml_gelu_erf, "silu": ggml.ggml_silu}  # fmt: skip
 
 
 class Settings(NamedTuple):
@@ -74,8 +126,8 @@ def usual(s: Settings, mean: list[float], std: list[float]) -> Keys:
     s.images.require("do_rescale", True, default=True)
     s.images.require("do_normalize", True, default=True)
     return {
-        "image_size": v.integer("image_size", high=1 << 14),
-        "patch_size": v.integer("patch_size", high=1 << 10),
+        "image_size": side(v, "image_size", 1 << 14),
+        "patch_size": side(v, "patch_size", 1 << 10),
         "embedding_length": v.integer("hidden_size"),
         "feed_forward_length": v.integer("intermediate_size"),
         "block_count": v.integer("num_hidden_layers", high=4096),
@@ -85,6 +137,44 @@ def usual(s: Settings, mean: list[float], std: list[float]) -> Keys:
         "image_mean": [float(x) for x in s.images.array("image_mean", (int, float), 3, default=mean)],
         "image_std": [float(x) for x in s.images.array("image_std", (int, float), 3, default=std)],
     }
+
+
+def side(v: Fields, name: str, high: int) -> int:
+    """A number of pixels, or a list with it twice."""
+    value = v.values.get(name)
+    if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
+        v = Fields({name: value[0]}, v.where)
+    return v.integer(name, high=high)
+
+
+def internvl(s: Settings) -> Keys:
+    s.vision.require("norm_type", "layer_norm", default="layer_norm")
+    s.model.require("projector_hidden_act", "gelu", default="gelu")
+    s.model.require("vision_feature_layer", -1, default=-1)
+    s.model.require("vision_feature_select_strategy", "default", default="default")
+    factor = 1 / s.model.number("downsample_ratio", default=0.5, low=0.01, high=1.0)
+    if factor != int(factor):
+        raise s.model.wrong("downsample_ratio", 1 / factor, "1 / n")
+    return usual(s, CLIP_MEAN, CLIP_STD) | {
+        "projector.scale_factor": int(factor),
+        "preproc_min_tiles": s.images.integer("min_patches", default=1, high=64),
+        "preproc_max_tiles": s.images.integer("max_patches", default=12, high=64),
+    }
+
+
+def pixtral(s: Settings) -> Keys:
+    """Pictures have the shape that they have; a matrix may merge squares of patches."""
+    s.model.require("projector_hidden_act", "gelu", default="gelu")
+    s.model.require("vision_feature_layer", -1, default=-1)
+    rope = s.vision.inside("rope_parameters")
+    if rope.number("rope_theta", default=s.vision.number("rope_theta", default=10000.0)) != ROPE_BASE:
+        raise rope.wrong("rope_theta", rope.values.get("rope_theta"), f"{ROPE_BASE:g}")
+    vision = Fields({"layer_norm_eps": 1e-5, **s.vision.values}, s.vision.where)
+    keys = usual(Settings(s.model, vision, s.images), CLIP_MEAN, CLIP_STD)
+    if s.model.has("spatial_merge_size"):
+        s.model.require("rms_norm_eps", 1e-5)  # that of the norm before the merging matrix
+        keys["spatial_merge_size"] = s.model.integer("spatial_merge_size", high=64)
+    return keys
 
 
 def llava(s: Settings) -> Keys:
@@ -135,6 +225,8 @@ ROWS = [
     ImageRow("Gemma3ForConditionalGeneration", "gemma3",
              {**VIT, "mm_input_projection_weight": "mm.input_projection.weight",
               "mm_soft_emb_norm": Part("mm.soft_emb_norm", plus=1.0)}, gemma3, ("head.*",)),
+    ImageRow("InternVLForConditionalGeneration", "internvl", INTERNVIT, internvl, ("embeddings.mask_token",)),
+    ImageRow("Mistral3ForConditionalGeneration LlavaForConditionalGeneration:pixtral", "pixtral", PIXTRAL, pixtral),
     ImageRow("Idefics3ForConditionalGeneration SmolVLMForConditionalGeneration", "idefics3",
              {**VIT, "modality_projection.proj": "mm.model.fc"}, idefics3),
 ]  # fmt: skip
@@ -144,6 +236,8 @@ BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}
 def image_row(checkpoint: Checkpoint) -> ImageRow:
     """The row of a model's class."""
     name = checkpoint.names[0]
+    special = f"{name}:{checkpoint.config.inside('vision_config').values.get('model_type')}"
+    name = special if special in BY_CLASS else name
     if name not in BY_CLASS:
         known = ", ".join(BY_CLASS)
         where = checkpoint.config.where
@@ -167,11 +261,15 @@ def image_keys(checkpoint: Checkpoint, row: ImageRow) -> Keys:
         "clip.has_vision_encoder": True,
         "clip.projector_type": row.projector,
     }
-    vision.require("hidden_act", *ACTIVATIONS, default="gelu_pytorch_tanh")
+    gelu = VISION[row.projector].gelu
+    flags = {ggml.ggml_gelu_quick: None, gelu: "gelu", ggml.ggml_silu: "silu"}
+    names = [name for name, function in ACTIVATIONS.items() if function in flags]
     clip = vision.text("model_type", default="") == "clip_vision_model"
-    activation = ACTIVATIONS[vision.text("hidden_act", "quick_gelu" if clip else "gelu_pytorch_tanh")]
-    if activation:
-        keys[f"clip.use_{activation}"] = True
+    usual_name = "quick_gelu" if clip else next(name for name in names if ACTIVATIONS[name] is gelu)
+    vision.require("hidden_act", *names, default=usual_name)
+    flag = flags[ACTIVATIONS[vision.text("hidden_act", usual_name)]]
+    if flag is not None:
+        keys[f"clip.use_{flag}"] = True
     return keys | {f"{ARCH}.{name}": value for name, value in row.keys(settings).items()}
 
 
@@ -209,8 +307,11 @@ def image_weight(stored: Stored, name: str, part: Part) -> Weight:
             f"convert: {stored.path}: tensor {stored.name!r} is {list(stored.shape)}: need 1 to 4 dimensions"
         )
     source = F32 if part.plus and name.endswith(".weight") else TYPES[stored.dtype][0]
-    plain = len(stored.shape) != 2 or "position_embd" in name
-    return Weight(name, stored.shape, source, F32 if plain else source, (stored,), part)
+    shape = stored.shape
+    while part.flat and len(shape) > 1 and shape[0] == 1:
+        shape = shape[1:]
+    plain = len(shape) != 2 or "position_embd" in name
+    return Weight(name, shape, source, F32 if plain else source, (stored,), part)
 
 
 def order(name: str) -> tuple[bool, int]:
@@ -229,7 +330,7 @@ def check_images(checkpoint: Checkpoint, keys: Keys, weights: Mapping[str, Weigh
     try:
         row, config = vision_config(keys, checkpoint.folder)
         tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
-        across = config.own["image"] // config.own["patch"]
+        across = (config.own["merge"] or 1) if config.own["axial"] else config.own["image"] // config.own["patch"]
         _, result = tower_nodes(ctx, ctx, row, config, tensors, across, across)
         unused = sorted(set(weights) - tensors.used)
         if unused:

@@ -30,7 +30,8 @@ PREFIXES = ("model.language_model.", "model.text_model.", "language_model.model.
             "bert.", "roberta.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "connector.")
 # Classes whose language model is of the class that the type in `text_config` names
-OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration")
+OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration",
+           "InternVLForConditionalGeneration")  # fmt: skip
 TEXT_CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
                 "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM"}  # fmt: skip
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")

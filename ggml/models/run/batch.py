@@ -47,15 +47,14 @@ def whole_length(tokens: Sequence[int], n: int, most: int) -> int:
 
 def is_before(token: int, following: int) -> bool:
     """Whether two tokens follow one another in a picture whose tokens see each other."""
-    both = isinstance(token, ImageToken) and isinstance(following, ImageToken)
-    return both and token - 1 == following and token.after > 0
+    return isinstance(token, ImageToken) and token.after > 0 and token - 1 == following
 
 
 class Run(NamedTuple):
     """Tokens that follow one another and see `after` tokens that follow them."""
 
     first: int
-    count: int
+    length: int
     after: int
 
 

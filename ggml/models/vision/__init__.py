@@ -5,6 +5,11 @@ tiles(c, image) -> (list, grid)     the squares (images of Pillow) that are enco
 project(g, x, columns) -> x         the states of the patches [C, N], `columns` of them in a row, as embeddings of
                                     the language model [dim, tokens]
 prompt(grid) -> list                what stands for the picture in a prompt: texts, and the numbers of tiles
+
+and, where they are needed,
+
+positions(columns, rows)            the row, then the column of each patch, of encoders with rotary positions
+split(tiles, grid) -> list          the embeddings of the tiles in the parts that `prompt` numbers
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from typing import Any, NamedTuple
 
 import ggml
 
-from . import gemma3, idefics3, llava
+from . import gemma3, idefics3, internvl, llava, pixtral
 
 
 class Projector(NamedTuple):
@@ -38,4 +43,6 @@ PROJECTORS = {
     "mlp": Projector(llava, "<image>"),
     "gemma3": Projector(gemma3, "<start_of_image>", whole=True),
     "idefics3": Projector(idefics3, "<image>"),
+    "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf),
+    "pixtral": Projector(pixtral, "[IMG]", ggml.ggml_gelu_erf, rms=True),
 }

@@ -11,6 +11,7 @@ from typing import Any
 import ggml
 
 Tensor = Any
+ROPE_BASE = 10000.0
 
 
 def keys(k: Any) -> dict[str, Any]:
@@ -27,6 +28,7 @@ def keys(k: Any) -> dict[str, Any]:
             "projector.scale_factor", k.integer("spatial_merge_size", 0, low=0, high=64), low=0, high=64
         ),
         "largest": k.integer("preproc_image_size", 0, low=0, high=1 << 14),
+        "tiles": (k.integer("preproc_min_tiles", 1, high=64), k.integer("preproc_max_tiles", 12, high=64)),
         "fit": k.text("image_aspect_ratio", "pad"),
     }
 
@@ -69,12 +71,34 @@ def layer(g: Any, i: int, x: Tensor) -> Tensor:
     if g.has(b + "attn_qkv.weight"):
         q, k, v = g.split(g.linear(h, b + "attn_qkv", 3 * c.n_embd), c.n_head, c.n_head, c.n_head)
     else:
-        q, k, v = (g.heads(g.linear(h, b + name, c.n_embd), c.n_head) for name in ("attn_q", "attn_k", "attn_v"))
+        q, k, v = (g.linear(h, b + name, c.n_embd) for name in ("attn_q", "attn_k", "attn_v"))
+        if g.has(b + "attn_q_norm.weight"):
+            q, k = g.rms_norm(q, b + "attn_q_norm"), g.rms_norm(k, b + "attn_k_norm")
+        q, k, v = (g.heads(x, c.n_head) for x in (q, k, v))
+    if c.own["axial"]:
+        q, k = rotated(g, q), rotated(g, k)
     h = g.attention(i, q, k, v, g.default_scale())
     h = g.linear(h, b + "attn_out", c.n_embd)
     x = g.add(x, scaled(g, h, b + "ls1"))
     h = feed_forward(g, norm(g, x, b + "ln2"), b + "ffn")
     return g.point(b + "out", g.add(x, scaled(g, h, b + "ls2")))
+
+
+def rotated(g: Any, x: Tensor) -> Tensor:
+    """Rotary positions in two dimensions: half of each head by the row of the patch, half by its column.
+
+    Of the frequencies 10000^(-2 i / D), those of even i rotate the former and those of odd i the latter.
+    """
+    ctx, (size, n_head, n), nb = g.ctx, x.contents.ne[:3], x.contents.nb
+    halves = []
+    for i, scale in enumerate((1.0, ROPE_BASE ** (-2 / size))):
+        half = ggml.ggml_view_3d(ctx, x, size // 2, n_head, n, nb[1], nb[2], i * size // 2 * nb[0])
+        places = ggml.ggml_view_1d(ctx, g.inputs.positions, n, 4 * n * i)
+        mode = ggml.GGML_ROPE_TYPE_NORMAL
+        halves.append(
+            ggml.ggml_rope_ext(ctx, half, places, None, size // 2, mode, 0, ROPE_BASE, scale, 0.0, 1.0, 0.0, 0.0)
+        )
+    return ggml.ggml_concat(ctx, *halves, 0)
 
 
 def scaled(g: Any, x: Tensor, name: str) -> Tensor:

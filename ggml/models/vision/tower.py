@@ -57,11 +57,14 @@ def vision_config(metadata: Mapping[str, Any], path: str) -> tuple[Projector, Co
     row = PROJECTORS[kind]
     family = Family(encoder, rms=False, causal=False, logits=False)
     config = read_config({**metadata, f"{ARCH}.context_length": 1}, ARCH, 0, path, family)
+    axial = hasattr(row.module, "positions")
+    if axial and config.key_dim % 4:
+        raise ValueError(f"load: {path}: heads of {config.key_dim} elements: need a multiple of 4")
     activation = ggml.ggml_gelu_quick
     for name, function in (("gelu", row.gelu), ("silu", ggml.ggml_silu)):
         if metadata.get(f"clip.use_{name}", False) is True:
             activation = function
-    return row, replace(config, own={**config.own, "rms": row.rms, "activation": activation})
+    return row, replace(config, own={**config.own, "rms": row.rms, "activation": activation, "axial": axial})
 
 
 class Graph(Owner):
@@ -99,7 +102,7 @@ class Graph(Owner):
         self.allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
         if not ggml.ggml_gallocr_alloc_graph(self.allocator, self.graph):
             raise MemoryError(f"load: no memory for a graph of {columns * rows} patches")
-        self.pixels, self.out = to_numpy(n), to_numpy(result)
+        self.pixels, self.out = (to_numpy(t).reshape(-1, t.contents.ne[0]) for t in (n, result))
 
     def close(self) -> None:
         """Frees the graph and its memory."""
@@ -126,10 +129,12 @@ def tower_nodes(
     """
     patches, first = columns * rows, int("v.class_embd" in weights)
     inputs = ggml.ggml_new_tensor_2d(inputs_ctx, ggml.GGML_TYPE_F32, 3 * config.own["patch"] ** 2, patches)
-    positions = ggml.ggml_new_tensor_1d(inputs_ctx, ggml.GGML_TYPE_I32, patches + first)
+    ids = ggml.ggml_new_tensor_1d(inputs_ctx, ggml.GGML_TYPE_I32, patches + first)
+    values = row.module.positions(columns, rows) if config.own["axial"] else np.arange(patches + first)
+    positions = ggml.ggml_new_tensor_1d(inputs_ctx, ggml.GGML_TYPE_I32, len(values))
     if positions.contents.data:
-        to_numpy(positions)[...] = np.arange(patches + first)
-    g = Builder(ctx, config, weights, Inputs(positions, positions, {False: None}, 1))
+        to_numpy(positions)[...] = values
+    g = Builder(ctx, config, weights, Inputs(ids, positions, {False: None}, 1))
     return inputs, row.module.project(g, encoder.encode(g, inputs), columns)
 
 
@@ -155,6 +160,8 @@ class Tower(Owner):
         try:
             self.row, self.config = vision_config(self.file.metadata, self.file.path)
             side = self.config.own["image"] // self.config.own["patch"]
+            if self.config.own["axial"]:  # pictures have any shape
+                side = self.config.own["merge"] or 1
             self.dim = self.graph(side, side).out.shape[1]
         except BaseException:
             self.close()
@@ -185,7 +192,9 @@ class Tower(Owner):
         key = digest.digest()
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = Encoded([self._compute(tile) for tile in tiles], self.row.module.prompt(grid))
+            rows, module = [self._compute(tile) for tile in tiles], self.row.module
+            rows = module.split(rows, grid) if hasattr(module, "split") else rows
+            found = self.known[key] = Encoded(rows, module.prompt(grid))
         self.known.move_to_end(key)
         while len(self.known) > 1 and sum(t.nbytes for e in self.known.values() for t in e.tiles) > KEPT_BYTES:
             self.known.popitem(last=False)
