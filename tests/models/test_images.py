@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import pathlib
 import re
 
@@ -19,12 +20,18 @@ from PIL import Image  # noqa: E402
 
 from ggml._cli import main  # noqa: E402
 from ggml.models import convert, load  # noqa: E402
+from ggml.models.conversion.checkpoint import Checkpoint  # noqa: E402
+from ggml.models.conversion.images import plan_images  # noqa: E402
 from ggml.models.llama_cpp import Llama, LlamaRAMCache, llama_chat_format  # noqa: E402
 from ggml.models.run.batch import Limits, Piece, divided, image_tokens, runs, whole_length  # noqa: E402
 from ggml.models.vision import PROJECTORS, pixels  # noqa: E402
 from ggml.models.vision.pictures import open_picture  # noqa: E402
 from ggml.models.vision.tower import Tower  # noqa: E402
 
+OF_LLAVA = {
+    "clip.vision.image_aspect_ratio",
+    "clip.vision.feature_layer",
+}  # of an older converter
 KINDS = list(hf_images.KINDS)
 PICTURES = [hf_images.picture(*size) for size in hf_images.SIZES]
 TEMPLATE = (
@@ -124,7 +131,7 @@ def test_files_have_the_keys_that_are_known(converted):
     known = {value for group in (gguf.Keys.Clip, gguf.Keys.ClipVision, gguf.Keys.ClipVision.Attention,
                                  gguf.Keys.ClipVision.Projector) for value in vars(group).values()
              if isinstance(value, str)}  # fmt: skip
-    assert {name for name in fields if name.startswith("clip.")} - {"clip.vision.image_aspect_ratio"} <= known
+    assert {name for name in fields if name.startswith("clip.")} - OF_LLAVA <= known
     assert fields["general.architecture"].contents() == "clip"
     projector = fields["clip.projector_type"].contents()
     assert projector == hf_images.PROJECTORS.get(kind, kind)
@@ -133,6 +140,17 @@ def test_files_have_the_keys_that_are_known(converted):
     families = {re.sub(r"\d+", "{bid}", name) for name in gguf.TENSOR_NAMES.values()}
     for name in names:
         assert re.sub(r"\d+", "{bid}", name.removesuffix(".weight").removesuffix(".bias")) in families
+
+
+def test_the_end_of_a_row_is_in_the_encoder(tmp_path):
+    record = hf_images.record("pixtral")
+    folder = hf_images.write_folder(tmp_path / "model", record)
+    (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": [{"content": "[IMG_BREAK]", "id": 9}]}))
+    keys, weights = plan_images(Checkpoint(folder))
+    rows = list(weights["v.token_embd.img_break"].matrices(Checkpoint(folder)))
+    table = next(name for name in record["shapes"] if name.endswith("embed_tokens.weight"))
+    assert np.array_equal(rows[0][0], hf_models.weight(table, (64, 64), 0)[9]) and weights["mm.2.weight"].shape[0] == 64
+    assert keys["clip.projector_type"] == "pixtral"
 
 
 # ---- prompts ---------------------------------------------------------------------------------------------------------

@@ -88,6 +88,7 @@ PIXTRAL = {
     "linear_1": "mm.1",
     "linear_2": "mm.2",
 }
+ROW_END = "v.token_embd.img_break"
 CLIP_MEAN, CLIP_STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 ACTIVATIONS: dict[str, Any] = {"quick_gelu": ggml.ggml_gelu_quick, "gelu_pytorch_tanh": ggml.ggml_gelu,
                                "gelu": ggml.ggml_gelu_erf, "silu": ggml.ggml_silu}  # fmt: skip
@@ -189,6 +190,7 @@ def llava(s: Settings) -> Keys:
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not -layers <= chosen <= layers:
         raise s.model.wrong("vision_feature_layer", chosen, f"an integer from {-layers} to {layers}")
     keys["block_count"] = chosen if chosen >= 0 else layers + 1 + chosen
+    keys["feature_layer"] = [keys["block_count"]]  # without it, llama.cpp leaves out the last of the layers
     pad = s.images.flag("do_pad", False)
     keys["image_aspect_ratio"] = "pad" if pad else "crop"
     side = {"shortest_edge": keys["image_size"]}, {"height": keys["image_size"], "width": keys["image_size"]}
@@ -298,6 +300,20 @@ def image_weights(checkpoint: Checkpoint, row: ImageRow, layers: int) -> dict[st
     return dict(sorted(weights.items(), key=lambda item: order(item[0])))
 
 
+def row_end(checkpoint: Checkpoint) -> dict[str, Weight]:
+    """The embedding of the token that ends a row of patches, which llama.cpp needs there; none without an id."""
+    added = optional_json(checkpoint.folder, "tokenizer.json").get("added_tokens")
+    tokens = (
+        {str(t.get("content")): t.get("id") for t in added if isinstance(t, dict)} if isinstance(added, list) else {}
+    )
+    number = tokens.get("[IMG_BREAK]")
+    table = next((t for name, t in checkpoint.stored.items() if name.endswith("embed_tokens.weight")), None)
+    if not isinstance(number, int) or table is None or len(table.shape) != 2 or not 0 <= number < table.shape[0]:
+        return {}
+    part = Part(ROW_END, lambda c, rows: np.array([number]))
+    return {ROW_END: Weight(ROW_END, table.shape[1:], TYPES[table.dtype][0], F32, (table,), part)}
+
+
 def image_weight(stored: Stored, name: str, part: Part) -> Weight:
     """A tensor of the file that is one of the folder."""
     if stored.dtype not in TYPES:
@@ -332,7 +348,7 @@ def check_images(checkpoint: Checkpoint, keys: Keys, weights: Mapping[str, Weigh
         tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
         across = (config.own["merge"] or 1) if config.own["axial"] else config.own["image"] // config.own["patch"]
         _, result = tower_nodes(ctx, ctx, row, config, tensors, across, across)
-        unused = sorted(set(weights) - tensors.used)
+        unused = sorted(set(weights) - tensors.used - {ROW_END})
         if unused:
             raise ValueError(f"the projector {keys['clip.projector_type']!r} does not use tensor {unused[0]!r}")
         if result.contents.ne[0] != keys[f"{ARCH}.projection_dim"]:
@@ -351,5 +367,7 @@ def plan_images(checkpoint: Checkpoint) -> tuple[Keys, dict[str, Weight]]:
     row = image_row(checkpoint)
     keys = image_keys(checkpoint, row)
     weights = image_weights(checkpoint, row, keys[f"{ARCH}.block_count"])
+    if row.names is PIXTRAL:
+        weights = row_end(checkpoint) | weights
     check_images(checkpoint, keys, weights)
     return keys, weights
