@@ -4,17 +4,20 @@ import io
 import re
 import sys
 import time
+from pathlib import Path
 
-from .models import add_model_arguments, add_sampling_arguments, open_model, report_speed, sampling
+from .models import add_image_arguments, add_model_arguments, add_sampling_arguments, open_model, report_speed, sampling
 
-HELP = """Ctrl-C stops an answer. Ctrl-D, /quit or /exit ends. /reset begins a new conversation, /speed shows tokens/s,
-/help shows this. A line that begins with a space is a message whatever follows."""
+HELP = """Ctrl-C stops an answer. Ctrl-D, /quit or /exit ends. /reset begins a new conversation, /image FILE adds a
+picture to the next message, /speed shows tokens/s, /help shows this. A line that begins with a space is a message
+whatever follows."""
 COMMAND = re.compile(r"/[\w?-]*")  # "/etc/fstab is ..." is a message
 
 
 def add_arguments(parser):
     add_model_arguments(parser)
     parser.add_argument("--system", metavar="TEXT", help="instructions before the conversation")
+    add_image_arguments(parser, "of the first message")
     add_sampling_arguments(parser)
     parser.set_defaults(max_tokens=1024)
 
@@ -47,16 +50,28 @@ class Conversation:
         self.template = ChatTemplate(model.metadata, model.tokenizer)
         self.first = [{"role": "system", "content": system}] if system else []
         self.messages = list(self.first)
+        self.pictures = []  # of the next message
         self.speed = None
 
     def reset(self):
         self.messages = list(self.first)
 
+    def add_picture(self, path):
+        """Adds a picture to the next message."""
+        self.model.image_tokens(path)  # raises if it is none
+        self.pictures.append({"type": "image", "image": Path(path)})
+
+    def tokens(self):
+        """The tokens of the conversation."""
+        if any(isinstance(message["content"], list) for message in self.messages):
+            return self.model.images.conversation("chat", self.messages, self.template.render)[1]
+        return self.template.tokens(self.messages)
+
     def prompt(self):
         """The tokens of the conversation. The oldest messages go if there is no room for half an answer."""
         room = self.model.n_ctx - min(self.settings["max_tokens"], self.model.n_ctx) // 2
         before = len(self.messages)
-        while len(ids := self.template.tokens(self.messages)) > room and len(self.messages) > len(self.first) + 1:
+        while len(ids := self.tokens()) > room and len(self.messages) > len(self.first) + 1:
             del self.messages[len(self.first) : len(self.first) + 2]
         if dropped := before - len(self.messages):
             self.warn(f"the oldest {dropped} messages were dropped")
@@ -68,7 +83,8 @@ class Conversation:
 
     def answer(self, line, show):
         """Answers a line; `show` gets each piece. Ctrl-C ends the answer; its beginning stays in the conversation."""
-        self.messages.append({"role": "user", "content": line})
+        content = [*self.pictures, {"type": "text", "text": line}] if self.pictures else line
+        self.messages.append({"role": "user", "content": content})
         text, first, start = "", 0.0, time.perf_counter()
         try:
             ids = self.prompt()
@@ -76,6 +92,7 @@ class Conversation:
         except BaseException:
             self.messages.pop()
             raise
+        self.pictures = []
         try:
             for piece in generation:
                 first = first or time.perf_counter() - start
@@ -92,11 +109,17 @@ class Conversation:
 
     def command(self, line):
         """Does what a command says; False if it ends the program."""
-        name = line.lower()
+        name, _, rest = line.partition(" ")
+        name, rest = name.lower(), rest.strip()
         if name in ("/exit", "/quit"):
             return False
         if name == "/reset":
             self.reset()
+        elif name == "/image":
+            try:
+                self.add_picture(rest)
+            except (OSError, ValueError) as error:
+                print(f"ggml chat: {error}", file=sys.stderr)
         elif name == "/speed":
             if self.speed:
                 report_speed(*self.speed)
@@ -124,6 +147,8 @@ def run(options):
             pass
     with open_model(options) as model:
         talk = Conversation(model, options.system, sampling(options))
+        for path in options.image:
+            talk.add_picture(path)
         if terminal:
             print(HELP, file=sys.stderr)
         while (line := ask(terminal)) is not None:

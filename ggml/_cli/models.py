@@ -24,6 +24,14 @@ def add_model_arguments(parser, context="up to 4096"):
     add_model(parser, "--lora", action="append", default=[], metavar="FILE", help="adapter; can be repeated")
 
 
+def add_image_arguments(parser, where):
+    """Adds pictures and their encoder; `where` tells what the pictures are for."""
+    parser.add_argument("--mmproj", metavar="FILE", help="GGUF file with the model's encoder of pictures")
+    parser.add_argument(
+        "--image", action="append", default=[], metavar="FILE", help=f"picture {where}; can be repeated"
+    )
+
+
 def add_sampling_arguments(parser):
     """Adds the options of Model.generate."""
     parser.add_argument("-n", "--max-tokens", type=between(1, 1 << 30), default=256, metavar="N",
@@ -107,7 +115,8 @@ def open_model(options, **more):
     """Opens the model of a command line."""
     from ggml.models import load
 
-    settings = {"n_ctx": options.ctx, "threads": options.threads, "kv_type": options.kv_type, "lora": options.lora}
+    settings = {"n_ctx": options.ctx, "threads": options.threads, "kv_type": options.kv_type, "lora": options.lora,
+                "mmproj": getattr(options, "mmproj", None)}  # fmt: skip
     return load(options.model, **settings | more)
 
 

@@ -4,6 +4,7 @@ import sys
 import time
 
 from .models import (
+    add_image_arguments,
     add_language_arguments,
     add_model_arguments,
     add_profile,
@@ -25,16 +26,20 @@ def add_arguments(parser):
     parser.add_argument("--special", action="store_true", help="names such as <|im_end|> are special tokens")
     parser.add_argument("--overflow", choices=("stop", "shift", "error"), default="stop", help="what to do when the"
                         " context is full: end the text, drop its older half, or fail (%(default)s)")  # fmt: skip
+    add_image_arguments(parser, "before the text")
     add_sampling_arguments(parser)
     add_language_arguments(parser)
     add_profile(parser)
 
 
 def run(options):
-    check_model_outputs(options, options.profile, inputs=[options.file, *options.lora])
+    check_model_outputs(options, options.profile, inputs=[options.file, *options.lora, options.mmproj, *options.image])
     text = options.prompt if options.file is None else read_text(options.file)
     with open_model(options) as model, profiled(options.profile):
         ids = model.tokenize(text, special=options.special)
+        if options.image:
+            place = int(model.tokenizer.add_bos and ids[:1] == [model.tokenizer.bos])
+            ids[place:place] = [token for path in options.image for token in model.image_tokens(path)]
         start = time.perf_counter()
         first, answer = 0.0, model.generate(ids, overflow=options.overflow, **sampling(options), **language(options))
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from .._errors import named
 from .._owners import Owner
 from .files.config import Config
+from .generate.images import Images
 from .generate.prompts import Prompts
 from .generate.scheduler import Generating
 from .ranking import Ranking
@@ -58,13 +59,21 @@ class Model(Owner):
             that every rank has as a whole.
         runner: computes; knows sequences of tokens.
         prompts: makes tokens of texts.
+        images: makes tokens of pictures.
         writer: writes texts, one or many.
     """
 
-    def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, mmproj: str | os.PathLike[str] | None = None, **options: Any
+    ) -> None:
         self.runner = Runner(path, **options)
         self.prompts = Prompts(self.runner)
-        self.writer = Generating(self.runner, self.prompts)
+        try:
+            self.images = Images(self.runner, self.prompts, mmproj, options.get("mmap", True))
+        except BaseException:
+            self.runner.close()
+            raise
+        self.writer = Generating(self.runner, self.prompts, self.images)
         self.scoring, self.embedding = Scoring(self.runner, self.prompts), Embedding(self.runner, self.prompts)
         self.ranking = Ranking(self.runner, self.prompts, self.embedding)
         self.states, self.inspecting = States(self.runner, self.prompts), Inspecting(self.runner)
@@ -80,6 +89,7 @@ class Model(Owner):
     labels: tuple[str, ...] = property(lambda self: self.runner.config.labels)  # type: ignore[assignment]
 
     tokenize, detokenize = of("prompts", Prompts.tokenize), of("prompts", Prompts.detokenize)
+    embed_image, image_tokens = of("images", Images.embed_image), of("images", Images.image_tokens)
     generate, chat = of("writer", Generating.generate), of("writer", Generating.chat)
     apply_chat_template = of("writer", Generating.apply_chat_template)
     generate_many = of("writer", Generating.generate_many)
@@ -93,7 +103,11 @@ class Model(Owner):
     edit, weight_shape = of("inspecting", Inspecting.edit), of("inspecting", Inspecting.weight_shape)
     set_lora, finetune = of("adapting", Adapting.set_lora), of("finetuning", Finetuning.finetune)
     gradients = of("differentiating", Gradients.gradients)
-    close = of("runner", Runner.close)
+
+    def close(self) -> None:
+        """Frees the model's memory. Waits for a call that runs in another thread."""
+        self.runner.close()
+        self.images.close()
 
     def __repr__(self) -> str:
         return repr(self.runner)
@@ -118,6 +132,7 @@ def load(
     mmap: bool = True,
     comm: Communicator | None = None,
     split: str = "tensor",
+    mmproj: str | os.PathLike[str] | None = None,
 ) -> Model:
     """Opens a language model.
 
@@ -135,6 +150,7 @@ def load(
             and of the keys and values only; all ranks make the same calls and get the same results, which are those of
             one rank. See docs/distributed.md.
         split: how the model is divided among the ranks: "tensor", each matrix by its rows.
+        mmproj: GGUF file with the model's encoder of pictures, or None; see docs/images.md.
     Returns:
         Model.
     Raises:
@@ -145,4 +161,4 @@ def load(
         MemoryError: there is not enough memory.
     """
     return Model(path, n_ctx=n_ctx, n_seq=n_seq, threads=threads, kv_type=kv_type, lora=lora, mmap=mmap,
-                 comm=comm, split=split)  # fmt: skip
+                 comm=comm, split=split, mmproj=mmproj)  # fmt: skip

@@ -60,6 +60,8 @@ class Scoring:
         with self.runner.lock:
             self.runner.causal("log_probabilities")
             tokens = self.prompts.ids("log_probabilities", ids)
+            if min(tokens) < 0:
+                raise ValueError("log_probabilities: the tokens of pictures have no probabilities: need ids alone")
             out, row = np.empty(len(tokens)), 0
             targets = np.array([*tokens[1:], 0])
             batch = self._from_start("log_probabilities", tokens)

@@ -82,6 +82,7 @@ class Inputs(NamedTuple):
         pages: with caches, by the window of layers, 0 for all tokens.
         slots: i32 [S], where the states of the sequences lie, of a model that has some.
         exact: True if no bit of a token's result may depend on the other tokens.
+        vectors, texts: f32 [C, N] and [1, N]: embeddings in place of those of ids, and 0 where there is one, else 1.
     """
 
     ids: Tensor
@@ -93,6 +94,8 @@ class Inputs(NamedTuple):
     slots: Tensor | None = None
     exact: bool = False
     types: Tensor | None = None
+    vectors: Tensor | None = None
+    texts: Tensor | None = None
 
 
 class Linear:

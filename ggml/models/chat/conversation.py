@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,20 +120,26 @@ class Conversations:
         source: str | None = None,
         variables: Mapping[str, Any] | None = None,
         reasoning: bool = True,
+        seen: Callable[..., tuple[str, list[int]]] | None = None,
     ) -> Question:
         """A conversation with the tools that the answer may call; see Generating.chat.
 
-        With `reasoning` false, reasoning stays part of the content.
+        With `reasoning` false, reasoning stays part of the content. `seen` makes the text and the tokens of messages
+        with pictures, from the function that renders messages.
         """
         template = self.template(source)
         known = checked_tools(caller, tools) if tools else []
         allowed, must = chosen_tools(caller, known, choice)
-        text = self.render(messages, allowed, source, True, variables)
+
+        def render(shown: Sequence[Mapping[str, Any]]) -> str:
+            return self.render(shown, allowed, source, True, variables)
+
+        text, ids = seen(caller, messages, render) if seen is not None else (render(messages), None)
         written = template.source_with_tools if allowed else template.source
         form = format_of(written) if takes_tools(written) else GENERIC
         harmony = format_of(template.source).name == "gpt-oss" and (reasoning or bool(allowed))
         tags = tags_of(template.source) if reasoning and not harmony else None
-        return self.asked(text, allowed, must, parallel, form, tags, harmony)
+        return self.asked(text, allowed, must, parallel, form, tags, harmony, ids)
 
     def asked(
         self,
@@ -144,6 +150,7 @@ class Conversations:
         form: Format = GENERIC,
         tags: tuple[str, str] | None = None,
         harmony: bool = False,
+        ids: list[int] | None = None,
     ) -> Question:
         """What a prompt asks for.
 
@@ -155,6 +162,7 @@ class Conversations:
             form: of calls.
             tags: around reasoning, or None.
             harmony: whether answers are those of gpt-oss.
+            ids: the tokens of the prompt; None for those of the text.
         """
         tokenizer = self._tokenizer
         thinking = tags is not None and text.rstrip().endswith(tags[0].rstrip())
@@ -164,7 +172,7 @@ class Conversations:
         if not must and (form.bare or harmony or any(self._control(tag) is not None for tag in tags or ())):
             limits = None  # what is no call cannot be told from calls by a grammar
         return Question(
-            prompt_tokens(tokenizer, text),
+            prompt_tokens(tokenizer, text) if ids is None else ids,
             Harmony() if harmony else Plain(form if allowed else None, tags, thinking, schemas),
             {token for mark in marks if (token := tokenizer.find(mark)) >= 0},
             form.grammar(limits, words, parallel, must) if limits else None,

@@ -17,6 +17,7 @@ from ..._io.files import check_outputs, write_file
 from ..._io.quantization import MIXES, Request
 from ..._io.tensor_types import NUMBERS, PLAIN, TYPES
 from .checkpoint import Checkpoint
+from .images import plan_images
 from .parts import Keys
 from .peft import from_peft, is_adapter, is_gguf, to_peft
 from .plan import Weight, check, new_tensor, plan_keys, plan_weights, row_of
@@ -32,6 +33,7 @@ def convert(
     vocab_only: bool = False,
     base: str | os.PathLike[str] | None = None,
     progress: bool = False,
+    mmproj: str | os.PathLike[str] | None = None,
 ) -> None:
     """Writes a GGUF file from a folder as Hugging Face saves a model, or a folder of PEFT's adapters; or the reverse.
 
@@ -49,6 +51,8 @@ def convert(
         vocab_only: True to write the keys and the vocabulary without weights.
         base: of an adapter, the folder of its model; None for the one that it names, if that is here.
         progress: True to show a bar on standard error, if that is a terminal.
+        mmproj: of a model that takes pictures, a second file to write: the encoder of pictures, for `load(mmproj=...)`.
+            Its matrices stay as they are in the folder.
     Raises:
         OSError: a file cannot be read or written.
         TypeError: folder is not a path.
@@ -67,7 +71,8 @@ def convert(
         raise ValueError(f"convert: base is given, but {os.fspath(folder)!r} is no adapter")
     checkpoint = Checkpoint(folder, weights=not vocab_only)
     try:
-        check_outputs([out])
+        check_outputs([out, mmproj])
+        images = plan_images(checkpoint) if mmproj is not None else None
         row = row_of(checkpoint)
         keys = plan_keys(checkpoint, row)
         weights = {} if vocab_only else plan_weights(checkpoint, row)
@@ -79,6 +84,8 @@ def convert(
         keys |= vocabulary(checkpoint, rows)
         importance = quantization.read_importance(imatrix, "convert") if imatrix is not None else {}
         write(checkpoint, os.fspath(out), keys, weights, type and type.upper(), importance, progress)
+        if mmproj is not None and images is not None:
+            write(checkpoint, os.fspath(mmproj), *images, None, {}, progress)
     finally:
         checkpoint.close()
 
@@ -111,7 +118,7 @@ def write(
             ggml.gguf_set_tensor_type(file, name, number)
         if weights:
             keys = {**keys, "general.quantization_version": ggml.GGML_QNT_VERSION}
-            keys["general.file_type"] = MIXES[kind][1] if kind else PLAIN[TYPES[types["token_embd.weight"]]]
+            keys["general.file_type"] = MIXES[kind][1] if kind else PLAIN[TYPES[main_type(types)]]
         for key, value in keys.items():
             set_key(file, key, value)
         meta = ctypes.create_string_buffer(ggml.gguf_get_meta_size(file))
@@ -129,6 +136,11 @@ def write(
     finally:
         ggml.gguf_free(file)
         ggml.ggml_free(ctx)
+
+
+def main_type(types: dict[str, int]) -> int:
+    """The type that a file is said to have: that of the embedding, or of the first matrix of an encoder."""
+    return types.get("token_embd.weight", types.get("v.blk.0.attn_q.weight", ggml.GGML_TYPE_F32))
 
 
 def write_weight(

@@ -29,11 +29,16 @@ from .parts import Keys, Part, Row
 from .rows import BY_CLASS, WITH_EXPERTS
 
 # What class names put before the names of their parts: the first that fits is left out
-PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
-             "backbone.", "bert.", "roberta.")  # fmt: skip
+PREFIXES = ("model.language_model.", "model.text_model.", "language_model.model.", "language_model.", "model.",
+             "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "embed_vision.", "audio_tower.",
-          "embed_audio.")  # fmt: skip
+          "embed_audio.", "connector.")  # fmt: skip
 DENSE = {f"{name}.linear": name for name in heads.DENSE}
+# Classes whose language model is of the class that the type in `text_config` names
+OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration",
+           "InternVLForConditionalGeneration")  # fmt: skip
+TEXT_CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
+                "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM"}  # fmt: skip
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 ENDS = (".weight", ".bias", ".scale", ".")  # of names that are complete
 F32, BF16 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_BF16
@@ -111,6 +116,8 @@ def as_bf16(values: np.ndarray) -> np.ndarray:
 def row_of(checkpoint: Checkpoint) -> Row:
     """The row of a model's class."""
     name = checkpoint.names[0]
+    if name in OF_TEXT:
+        name = TEXT_CLASSES.get(checkpoint.config.text("model_type", "llama"), name)
     if name not in BY_CLASS:
         known = dict.fromkeys(re.sub(r"(For[A-Z]|Model$|LMHead).*", "", known) for known in BY_CLASS)
         raise ValueError(
@@ -234,9 +241,7 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
 def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
     """The keys that the settings give."""
     keys: Keys = {"general.architecture": row.arch, "general.type": "model"}
-    path = checkpoint.config.values.get("_name_or_path")
-    name = path if isinstance(path, str) and path else checkpoint.folder
-    keys["general.name"] = os.path.basename(os.path.normpath(os.path.abspath(name))) or "model"
+    keys["general.name"] = model_name(checkpoint)
     for name, value in row.keys(checkpoint.config).items():
         keys[name if name.startswith("tokenizer.") else f"{row.arch}.{name}"] = value
     where = os.path.join(checkpoint.folder, "generation_config.json")
@@ -256,6 +261,13 @@ def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
         )  # fmt: skip
     own = {f"{row.arch}.{name}": value for name, value in Modules(checkpoint).keys().items()}
     return own | keys
+
+
+def model_name(checkpoint: Checkpoint) -> str:
+    """The name of a model: where it came from, else that of its folder."""
+    path = checkpoint.config.values.get("_name_or_path")
+    name = path if isinstance(path, str) and path else checkpoint.folder
+    return os.path.basename(os.path.normpath(os.path.abspath(name))) or "model"
 
 
 def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str, Weight], row: Row) -> None:
@@ -318,5 +330,4 @@ class Recorded(dict[str, Any]):
 
 def new_tensor(ctx: Any, shape: tuple[int, ...], kind: int) -> Any:
     """A tensor of a shape in NumPy order."""
-    ne = (*shape[::-1], 1, 1)[:3]
-    return ggml.ggml_new_tensor_3d(ctx, kind, *ne)
+    return ggml.ggml_new_tensor_4d(ctx, kind, *(*shape[::-1], 1, 1, 1)[:4])

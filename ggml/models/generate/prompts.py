@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import named, naming
+from ..run.batch import ImageToken
 from ..run.runner import Runner
 from ..text.keys import PREFIX, special_id
 
@@ -16,7 +17,11 @@ NO_VOCABULARY = (None, "no_vocab", "none")  # values of MODEL; None: the file do
 
 
 def integers(values: Any) -> list[int] | None:
-    """A list of integers from a list or an array of them, None for anything else."""
+    """A list of integers from a list or an array of them, None for anything else. Tokens of pictures stay these."""
+    if isinstance(values, list) and any(type(value) is ImageToken for value in values):
+        pictures = {i: value for i, value in enumerate(values) if type(value) is ImageToken}
+        plain = integers([0 if i in pictures else value for i, value in enumerate(values)])
+        return None if plain is None else [pictures.get(i, value) for i, value in enumerate(plain)]
     try:
         found = np.asarray(values)
     except ValueError:  # lists of different lengths
@@ -88,7 +93,7 @@ class Prompts:
                 raise TypeError(f"{caller}: the tokens are {str(prompt)[:60]}: need a text or a list of integers")
         if not ids:
             raise ValueError(f"{caller}: need at least one token")
-        bad = [i for i in ids if not 0 <= i < self.runner.config.n_vocab]
+        bad = [i for i in ids if not 0 <= i < self.runner.config.n_vocab and type(i) is not ImageToken]
         if bad:
             raise ValueError(f"{caller}: token {bad[0]}: need ids from 0 to {self.runner.config.n_vocab - 1}")
         return ids

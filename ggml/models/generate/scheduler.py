@@ -9,13 +9,14 @@ import numpy as np
 
 from ..chat.conversation import Conversations
 from ..chat.tools import checked_tools
-from ..run.batch import Batch
+from ..run.batch import Batch, whole_length
 from ..run.decoder import STEP
 from ..run.runner import Runner
 from ..run.sequences import WORTHWHILE, Sequences, common_length
 from ..sample.chain import SETTINGS, Sampler, file_settings
 from ..sample.constraint import KINDS, Thinking, constrained, limited_to
 from .answer import Answer
+from .images import Images, has_images
 from .prompts import Prompts
 from .text import Generation, Generations, check_options, stop_strings
 
@@ -23,8 +24,8 @@ from .text import Generation, Generations, check_options, stop_strings
 class Generating:
     """Writes texts; see Model."""
 
-    def __init__(self, runner: Runner, prompts: Prompts) -> None:
-        self.runner, self.prompts = runner, prompts
+    def __init__(self, runner: Runner, prompts: Prompts, images: Images) -> None:
+        self.runner, self.prompts, self.images = runner, prompts, images
         self._conversations: Conversations | None = None
 
     def advance(self, texts: Sequence[Generation]) -> None:
@@ -40,7 +41,7 @@ class Generating:
             batch, rows = Batch(), {}
             prompts: list[list[int]] = []
             for text, tokens in lacking:
-                some = tokens[:room]
+                some = tokens[: whole_length(tokens, room, room)]
                 worthwhile = len(text.context) - len(tokens) + WORTHWHILE
                 if not some or any(common_length(text.context, other) >= worthwhile for other in prompts):
                     continue
@@ -204,7 +205,9 @@ class Generating:
 
         Args:
             messages: dicts with "role" ("system", "user", "assistant" or "tool") and "content", the oldest first, in
-                the forms of OpenAI's interface.
+                the forms of OpenAI's interface. Of a model with `mmproj`, a part of the content can be a picture:
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,..."}}, or {"type": "image",
+                "image": ...} with a pathlib.Path, bytes, an image of Pillow or an array.
             tools: descriptions of tools: {"type": "function", "function": {"name", "description", "parameters"}}. The
                 answer's `tool_calls` has the calls, in the form that the model writes, found from the template.
             tool_choice: "auto", "none", "required" for a call in any case, or the name of a tool. A call that must be
@@ -246,7 +249,10 @@ class Generating:
         if not isinstance(variables, (Mapping, type(None))):
             raise TypeError(f"{caller}: chat_template_kwargs is a {type(variables).__name__}: need a dict")
         given = {**(variables or {}), **({} if enable_thinking is None else {"enable_thinking": enable_thinking})}
-        question = self.conversations.question(caller, messages, tools, tool_choice, parallel, template, given)
+        seen = self.images.conversation if has_images(messages) else None
+        question = self.conversations.question(
+            caller, messages, tools, tool_choice, parallel, template, given, seen=seen
+        )  # fmt: skip
         names = ("max_tokens", "stop", "overflow", "logprobs", "exact")
         defaults = dict(zip(names, (256, None, "stop", None, False)))
         asked = {name: options.pop(name, default) for name, default in defaults.items()}

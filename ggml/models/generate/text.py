@@ -27,6 +27,11 @@ class TokenProbability(NamedTuple):
     top: list[tuple[int, float]]
 
 
+def without_pictures(ids: Sequence[int]) -> list[int]:
+    """The tokens that have an id."""
+    return [token for token in ids if token >= 0]
+
+
 def probability(logits: np.ndarray, token: int, text: str, count: int) -> TokenProbability:
     """The log-probability of a token, and those of the `count` most likely ones, from logits f32 [n_vocab]."""
     values = log_softmax(logits)
@@ -73,7 +78,7 @@ class Generation(Owner, Iterator[str]):
         self.sequence: int | None = None  # of the cache
         self.until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
         self._choosing = False
-        sampler.prime(prompt_ids)
+        sampler.prime(without_pictures(prompt_ids))
         if max_tokens == 0:
             self.finish_reason = "length"
 
@@ -98,7 +103,7 @@ class Generation(Owner, Iterator[str]):
         self._choosing = True
         try:
             token = self.sampler(logits)
-            ends = token in self._eog or (self.until is not None and self.until(self.context, logits))
+            ends = token in self._eog or (self.until is not None and self.until(without_pictures(self.context), logits))
         finally:
             self._choosing = False
         if self.finish_reason is not None:  # the text was closed, by the filter or by another thread

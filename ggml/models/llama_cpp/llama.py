@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatch
 from importlib import import_module
 from typing import Any
 
@@ -15,12 +14,14 @@ from ..._extras import require
 from ..chat.conversation import Question, chosen_tools
 from ..chat.tools import checked_tools, with_instructions
 from ..generate.answer import Answer
+from ..generate.images import has_images
 from ..generate.text import Generation, stop_strings
 from ..sample.constraint import limited_to
 from ..text.encoders import to_bytes
 from .base import POOLING, positional
 from .completion import Completion
 from .fim import infill_ids
+from .hub import fetch
 from .llama_cache import BaseLlamaCache, LlamaCache, LlamaDiskCache, LlamaRAMCache
 from .llama_chat_format import ChatFormatter, get_chat_completion_handler
 from .llama_grammar import LlamaGrammar
@@ -117,11 +118,18 @@ class Completing(Stepping):
         """Answers a conversation whose prompt a function makes; see create_chat_completion."""
         return self._answer(formatter, messages, **options)
 
+    def answer_by_template(
+        self, template: str | None, messages: Sequence[Mapping[str, Any]], options: dict[str, Any]
+    ) -> Any:
+        """Answers a conversation whose prompt a template makes, None for the file's; see create_chat_completion."""
+        return self._answer(None, messages, template=template, **options)
+
     def _answer(
         self,
         formatter: ChatFormatter | None,
         messages: Sequence[Mapping[str, Any]],
         *,
+        template: str | None = None,
         functions: Sequence[Any] | None = None,
         function_call: Any = None,
         tools: Sequence[Any] | None = None,
@@ -141,7 +149,10 @@ class Completing(Stepping):
         choice = tool_choice if function_call is None else function_call
         conversations, stops = self.model.writer.conversations, stop_strings(stop)
         if formatter is None:
-            question = conversations.question(caller, messages, known, choice, parallel_tool_calls, reasoning=False)
+            seen = self.model.images.conversation if has_images(messages) else None
+            question = conversations.question(
+                caller, messages, known, choice, parallel_tool_calls, template, reasoning=False, seen=seen
+            )
         else:
             allowed, must = chosen_tools(caller, known, choice)
             response = formatter(messages=with_instructions(messages, allowed) if allowed else messages)
@@ -236,22 +247,8 @@ class Llama(Completing):
             ValueError: no file of the repository has the name or matches, or several do.
             ModuleNotFoundError: huggingface_hub is missing.
         """
-        require("Llama.from_pretrained: ", ["huggingface_hub"], "'ggml-cython[hub]'")
-        hub = import_module("huggingface_hub")
-        names = hub.list_repo_files(repo_id)
-
-        def fetched(pattern: str) -> str:
-            found = [name for name in names if fnmatch(name, pattern)]
-            if len(found) != 1:
-                known = ", ".join(found or [name for name in names if name.endswith(".gguf")])
-                raise ValueError(
-                    f"Llama.from_pretrained: {len(found)} files of {repo_id} match {pattern!r}: need one of {known}"
-                )
-            return hub.hf_hub_download(repo_id, found[0], local_dir=local_dir, cache_dir=cache_dir)
-
-        path = fetched(filename or "*.gguf")
-        for pattern in additional_files or ():
-            fetched(pattern)
+        patterns = [filename or "*.gguf", *(additional_files or ())]
+        path = fetch("Llama.from_pretrained", repo_id, patterns, local_dir, cache_dir)
         return cls(model_path=path, **options)
 
     def create_chat_completion_openai_v1(self, *args: Any, **options: Any) -> Any:

@@ -7,6 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..chat.renderer import Renderer, plain
+from .image_handlers import (  # noqa: F401 - programs import them from here
+    Gemma3ChatHandler,
+    Llama3VisionAlpha,
+    Llama3VisionAlphaChatHandler,
+    Llava15ChatHandler,
+    Llava16ChatHandler,
+    MiniCPMv26ChatHandler,
+    MoondreamChatHandler,
+    MTMDChatHandler,
+    NanoLlavaChatHandler,
+    ObsidianChatHandler,
+    Qwen25VLChatHandler,
+)
 
 Messages = Sequence[Mapping[str, Any]]
 

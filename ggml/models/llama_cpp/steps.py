@@ -280,7 +280,7 @@ class Stepping(Tokens):
 
     def _recall(self, ids: list[int]) -> None:
         """Loads the state of the cache that has more of a prompt than what the model holds."""
-        if self.cache is None:
+        if self.cache is None or min(ids) < 0:  # states have no pictures
             return
         try:
             state = self.cache[ids]
@@ -292,7 +292,7 @@ class Stepping(Tokens):
 
     def _keep(self, text: Any) -> None:
         """Keeps the state after a text in the cache."""
-        if self.cache is not None and self.model.held():
+        if self.cache is not None and min(self.model.held(), default=-1) >= 0:
             self._logits = None if not self._logits_all else self._logits
             self.cache[self.model.held()] = self.save_state()
 

@@ -3,7 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+
+class ImageToken(int):
+    """An embedding of a picture in place of a token. As a number it is negative; equal pictures have equal ones.
+
+    Attributes:
+        vector: f32 [C].
+        after: the tokens of the picture that follow and that it sees; 0 if it sees those before it alone.
+    """
+
+    vector: Any
+    after: int
+
+
+def image_tokens(rows: Any, whole: bool) -> list[ImageToken]:
+    """The tokens of embeddings f32 [tokens, C]; with `whole` they see each other."""
+    first = int.from_bytes(blake2b(rows.tobytes(), digest_size=8).digest(), "little") << 24
+    tokens = []
+    for i, row in enumerate(rows):
+        token = ImageToken(-1 - first - i)
+        token.vector, token.after = row, len(rows) - 1 - i if whole else 0
+        tokens.append(token)
+    return tokens
+
+
+def whole_length(tokens: Sequence[int], n: int, most: int) -> int:
+    """The first `n` tokens or fewer, so that no picture is divided whose tokens see each other.
+
+    A picture at the beginning is taken as a whole, if it has at most `most` tokens.
+    """
+    last = tokens[n - 1] if 0 < n < len(tokens) else 0
+    if not isinstance(last, ImageToken) or not last.after:
+        return n
+    end = n + last.after
+    start = next((i for i in range(n - 1, 0, -1) if not is_before(tokens[i - 1], tokens[i])), 0)
+    if start or end > most:
+        return start
+    return end
+
+
+def is_before(token: int, following: int) -> bool:
+    """Whether two tokens follow one another in a picture whose tokens see each other."""
+    return isinstance(token, ImageToken) and token.after > 0 and token - 1 == following
+
+
+class Run(NamedTuple):
+    """Tokens that follow one another and see `after` tokens that follow them."""
+
+    first: int
+    length: int
+    after: int
+
+
+def runs(tokens: Sequence[int]) -> list[Run]:
+    """The tokens of a piece: those that see what precedes them, and one by one those that see more."""
+    found: list[Run] = []
+    start = 0
+    for i, token in enumerate(tokens):
+        after = min(token.after, len(tokens) - 1 - i) if isinstance(token, ImageToken) else 0
+        if after:
+            if start < i:
+                found.append(Run(start, i - start, 0))
+            found.append(Run(i, 1, after))
+            start = i + 1
+    return [*found, Run(start, len(tokens) - start, 0)] if start < len(tokens) else found
 
 
 class Piece(NamedTuple):
@@ -96,7 +162,12 @@ def divided(pieces: Sequence[Piece], limits: Limits) -> Iterator[Sequence[Piece]
         tokens, wanted = 0, 0
         for piece in rest:
             before = len(piece.tokens) - piece.wanted  # tokens whose logits are not wanted
-            n = min(len(piece.tokens), limits.tokens - tokens, before + limits.wanted - wanted)
+            room = limits.tokens - tokens
+            n = min(len(piece.tokens), room, before + limits.wanted - wanted)
+            if n > 0 and piece.tokens[n - 1] < 0:
+                n = whole_length(piece.tokens, n, room)
+                if n == 0 and not part:
+                    raise ValueError(f"decode: a picture has more than {limits.tokens} tokens that see each other")
             if limits.even and part:
                 n = len(part[0].tokens) if n >= len(part[0].tokens) else 0
             elif limits.even and limits.whole and n < limits.tokens:

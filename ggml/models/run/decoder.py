@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ..files.config import Config
-from .batch import Limits, Piece, divided
+from .batch import Limits, Piece, divided, runs
 from .exact import Rows, rows_of
 from .graphs import GraphPool, Parts, Shape, Step
 from .memory import Held, Memory
@@ -122,7 +122,10 @@ class Decoder:
             least = -(-tokens // ROUNDED) * ROUNDED
         if self.even:
             columns = max(len(pieces), least // len(pieces[0].tokens))
+        images = any(min(piece.tokens) < 0 for piece in pieces)
+        if images:
+            columns = max(columns, sum(len(runs(piece.tokens)) for piece in pieces))
         tokens = max(tokens, least)
         columns = min(tokens, columns)
         outputs = tokens if all_wanted else wanted and max(wanted, least)
-        return Shape(tokens, outputs, columns, result if wanted else "none", exact, self.even)
+        return Shape(tokens, outputs, columns, result if wanted else "none", exact, self.even, images)

@@ -16,11 +16,11 @@ from ..._owners import Owner
 from ..arch import FAMILIES
 from ..arch.base import Builder, Inputs, Pages, Pair
 from ..files.config import Config
-from .batch import Piece
+from .batch import Piece, runs
 from .memory import Held, Memory
 from .pages import SCRAP
 
-F16, I32, I64 = ggml.GGML_TYPE_F16, ggml.GGML_TYPE_I32, ggml.GGML_TYPE_I64
+F16, F32, I32, I64 = ggml.GGML_TYPE_F16, ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I32, ggml.GGML_TYPE_I64
 NODES_PER_LAYER = 128  # room in a graph; experts and adapters take more
 KEPT_STEPS = 12  # most prepared graphs that are kept
 KEPT_BYTES = 64 << 20  # most memory of theirs
@@ -35,10 +35,12 @@ class Shape(NamedTuple):
 
     tokens: int
     outputs: int  # tokens whose result is needed; as many as there are tokens: of all, in their order
-    sequences: int  # most sequences that may have some of the tokens; without caches the number of texts
+    sequences: int  # most sequences that may have some of the tokens, where each token of a picture that sees more than
+    # what precedes it counts as one; without caches the number of texts
     result: str
     exact: bool = False
     even: bool = False  # the sequences are as many, and have the same number of tokens each
+    images: bool = False  # some tokens are embeddings of pictures
 
 
 class Parts(NamedTuple):
@@ -56,6 +58,8 @@ def build(g: Builder, result: str = "all") -> Any:
     """Adds the nodes of the whole model to a context: its logits [vocabulary, N], or its state [C, N] (see Shape)."""
     module = FAMILIES[g.config.arch].module
     x = module.embed(g)
+    if g.inputs.vectors is not None:
+        x = g.add(ggml.ggml_mul(g.ctx, x, g.inputs.texts), g.inputs.vectors)
     for i in range(g.config.n_layer):
         x = module.layer(g, i, x)
     if result == "none":
@@ -74,6 +78,7 @@ class Step(Owner):
     Attributes:
         ids, positions: i32 [N] (NumPy order here and below).
         types: i32 [N], of a graph without memory: which text of a pair a token is of.
+        vectors, texts: f32 [N, C] and [N, 1], of a graph for pictures: embeddings, and 1 where there is none, else 0.
         masks: f16 [S, 1, T, T] by "has a sliding window", of a graph without memory.
         out: f32 [M, vocabulary or C]; `rows` of it are those that are wanted.
         extra: further results, of "scores".
@@ -109,6 +114,11 @@ class Step(Owner):
         self.cells: dict[int, np.ndarray] = {}
         self.outputs: np.ndarray | None = None
         self.slots: np.ndarray | None = None
+        self.vectors: np.ndarray | None = None
+        vectors = texts = None
+        if shape.images:
+            vectors, self.vectors = self._input(F32, config.n_embd, n)
+            texts, self.texts = self._input(F32, 1, n)
         masks: dict[bool, Any] = {False: None, True: None}
         if memory is None:
             for local in set(config.local):
@@ -126,7 +136,8 @@ class Step(Owner):
             outputs, self.outputs = self._input(I32, max(1, shape.outputs))
         if memory.states:
             slots, self.slots = self._input(I32, s)
-        return Inputs(ids, positions, masks, s if shape.even else 1, outputs, pages, slots, shape.exact)
+        return Inputs(ids, positions, masks, s if shape.even else 1, outputs, pages, slots, shape.exact,
+                      vectors=vectors, texts=texts)  # fmt: skip
 
     def _build(self, shape: Shape, parts: Parts, memory: Memory | None) -> None:
         self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
@@ -163,30 +174,38 @@ class Step(Owner):
 
     def fill(self, pieces: Sequence[Piece], items: Sequence[Held]) -> None:
         """Makes the graph append pieces to sequences, of which `items` has memory for them."""
-        row = out = 0
+        row = out = column = 0
         rows: list[int] = []
-        for column, (sequence, tokens, wanted, _) in enumerate(pieces):
+        if self.vectors is not None:
+            self.vectors[...], self.texts[...] = 0, 1
+        for number, (sequence, tokens, wanted, _) in enumerate(pieces):
             held = items[sequence]
             start, n = len(held.ids), len(tokens)
-            if n == 1:
+            if self.vectors is not None:
+                self._fill_vectors(row, tokens)
+                self.ids[row : row + n] = [max(token, 0) for token in tokens]
+                self.positions[row : row + n] = np.arange(start, start + n)
+            elif n == 1:
                 self.ids[row], self.positions[row] = tokens[0], start
             else:
                 self.ids[row : row + n], self.positions[row : row + n] = tokens, np.arange(start, start + n)
+            parts = ((0, n, 0),) if self.vectors is None else runs(tokens)
             for window, table in self.tables.items():
-                pages, line = held.tables[window], table[column]
-                line[0], line[1], line[2] = row, n, start + n
-                line[3 : 3 + pages.count] = pages.pages[: pages.count]
+                pages = held.tables[window]
+                for line, (first, count, after) in zip(table[column:], parts):
+                    line[0], line[1], line[2] = row + first, count, start + first + count + after
+                    line[3 : 3 + pages.count] = pages.pages[: pages.count]
                 if n == 1:
                     self.cells[window][row] = pages.cell(start)
                 else:
                     self.cells[window][row : row + n] = pages.cells(start, start + n)
             if self.slots is not None and held.slot is not None:
-                self.slots[column] = held.slot.number
+                self.slots[number] = held.slot.number
             rows += range(row + n - wanted, row + n)
-            row, out = row + n, out + wanted
-        if len(pieces) < self.shape.sequences:
+            row, out, column = row + n, out + wanted, column + len(parts)
+        if column < self.shape.sequences:
             for table in self.tables.values():
-                table[len(pieces) :, 1] = 0
+                table[column:, 1] = 0
         if self.slots is not None:
             self.slots[len(pieces) :] = SCRAP
         if row < self.shape.tokens:  # rows that only fill the shape write to a page that no sequence has
@@ -197,6 +216,13 @@ class Step(Owner):
             self.outputs[:out], self.outputs[out:] = rows, 0
         self.used = row
         self.rows = slice(out) if self.outputs is not None or out == row else rows
+
+    def _fill_vectors(self, row: int, tokens: Sequence[int]) -> None:
+        """Fills in the embeddings among tokens from a row on."""
+        assert self.vectors is not None
+        for i, token in enumerate(tokens, row):
+            if token < 0:
+                self.vectors[i], self.texts[i] = token.vector, 0  # type: ignore[attr-defined]
 
     @property
     def traced(self) -> dict[str, np.ndarray]:
@@ -213,8 +239,8 @@ class Step(Owner):
 
     def close(self) -> None:
         """Frees the graph and its memory."""
-        self.out = self.ids = self.positions = self.types = np.empty(0)
-        self.outputs = self.slots = None
+        self.out = self.ids = self.positions = self.types = self.texts = np.empty(0)
+        self.outputs = self.slots = self.vectors = None
         self.extra, self._traced, self.masks, self.cells, self.tables = [], {}, {}, {}, {}
         if self.allocator is not None:
             ggml.ggml_gallocr_free(self.allocator)

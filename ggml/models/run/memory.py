@@ -230,6 +230,8 @@ class Memory:
     # ---- saving ------------------------------------------------------------------------------------------------------
     def save(self, held: Held) -> bytes:
         """The token ids of a sequence with what the layers keep of them."""
+        if held.ids and min(held.ids) < 0:
+            raise ValueError("save_state: the sequence has pictures: their embeddings are not part of a state")
         length = self.restored(held)
         ids, slot = held.ids, held.slot
         first = {str(window): table.gone for window, table in held.tables.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from ..._owners import LockOwner
 from ..arch import caches_of
 from ..conversion.folder import open_model
 from ..files.config import Config
-from .batch import Batch
+from .batch import Batch, ImageToken
 from .decoder import STEP, Decoder
 from .graphs import GraphPool, Parts, Shape, Step
 from .lora import Lora
@@ -251,10 +251,15 @@ class Runner(LockOwner):
             for number, tokens, *_ in batch.pieces:
                 if not 0 <= number < self.n_seq:
                     raise ValueError(f"decode: sequence {number}: need one from 0 to {self.n_seq - 1}")
-                if min(tokens) < 0 or max(tokens) >= self.config.n_vocab:
+                if max(tokens) >= self.config.n_vocab or (min(tokens) < 0 and not self._are_tokens(tokens)):
                     raise ValueError(
                         f"decode: tokens {min(tokens)} to {max(tokens)}: need 0 to {self.config.n_vocab - 1}"
                     )
                 self.check_room("decode", len(items[number].ids), len(tokens))
             assert self.decoder is not None
             return self.decoder.results(batch.pieces, items, "logits", exact)
+
+    def _are_tokens(self, tokens: Sequence[int]) -> bool:
+        """Whether those of some tokens that are no ids are embeddings of this model's size."""
+        width = self.config.n_embd
+        return all(i >= 0 or (isinstance(i, ImageToken) and i.vector.shape == (width,)) for i in tokens)

@@ -1,0 +1,371 @@
+"""The encoder of pictures in a folder, as a file `mmproj`: the table of its conversions."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import ggml
+
+from ..._errors import bare as bare_message
+from ..vision import PROJECTORS as VISION
+from ..vision.encoder import ROPE_BASE
+from ..vision.tower import ARCH, tower_nodes, vision_config
+from .checkpoint import TYPES, Checkpoint, Stored
+from .fields import Fields, optional_json
+from .parts import Keys, Part, flat, pairs_side_by_side
+from .plan import NUMBER, Recorded, Weight, model_name, new_tensor
+
+# What class names put before the names of an encoder's tensors, and of a projector's
+ENCODERS = ("vision_tower.vision_model.", "vision_tower.", "vision_model.")
+PROJECTORS = ("multi_modal_projector.", "connector.")
+F32 = ggml.GGML_TYPE_F32
+
+VIT = {
+    "embeddings.class_embedding": "v.class_embd",
+    "embeddings.patch_embedding": "v.patch_embd",
+    "embeddings.position_embedding": "v.position_embd",
+    "pre_layrnorm": "v.pre_ln",
+    "post_layernorm": "v.post_ln",
+    "encoder.layers.{}.layer_norm1": "v.blk.{}.ln1",
+    "encoder.layers.{}.self_attn.q_proj": "v.blk.{}.attn_q",
+    "encoder.layers.{}.self_attn.k_proj": "v.blk.{}.attn_k",
+    "encoder.layers.{}.self_attn.v_proj": "v.blk.{}.attn_v",
+    "encoder.layers.{}.self_attn.out_proj": "v.blk.{}.attn_out",
+    "encoder.layers.{}.layer_norm2": "v.blk.{}.ln2",
+    "encoder.layers.{}.mlp.fc1": "v.blk.{}.ffn_up",
+    "encoder.layers.{}.mlp.fc2": "v.blk.{}.ffn_down",
+}
+INTERNVIT = {
+    "embeddings.cls_token": Part("v.class_embd", shape=flat),
+    "embeddings.patch_embeddings.projection": "v.patch_embd",
+    "embeddings.position_embeddings": Part("v.position_embd.weight", shape=flat),
+    "layernorm": "v.post_ln",
+    "encoder.layer.{}.layernorm_before": "v.blk.{}.ln1",
+    "encoder.layer.{}.attention.q_proj": "v.blk.{}.attn_q",
+    "encoder.layer.{}.attention.k_proj": "v.blk.{}.attn_k",
+    "encoder.layer.{}.attention.v_proj": "v.blk.{}.attn_v",
+    "encoder.layer.{}.attention.q_norm": "v.blk.{}.attn_q_norm",
+    "encoder.layer.{}.attention.k_norm": "v.blk.{}.attn_k_norm",
+    "encoder.layer.{}.attention.projection_layer": "v.blk.{}.attn_out",
+    "encoder.layer.{}.lambda_1": "v.blk.{}.ls1.weight",
+    "encoder.layer.{}.layernorm_after": "v.blk.{}.ln2",
+    "encoder.layer.{}.mlp.fc1": "v.blk.{}.ffn_up",
+    "encoder.layer.{}.mlp.fc2": "v.blk.{}.ffn_down",
+    "encoder.layer.{}.lambda_2": "v.blk.{}.ls2.weight",
+    "layer_norm": "mm.model.mlp.0",
+    "linear_1": "mm.model.mlp.1",
+    "linear_2": "mm.model.mlp.3",
+}
+
+
+def rotated(c: Fields, rows: int) -> np.ndarray:
+    """Rows of q or k for GGML_ROPE_TYPE_NORMAL."""
+    v = c.inside("vision_config")
+    heads = v.integer("num_attention_heads", high=65536)
+    return pairs_side_by_side(max(1, v.integer("hidden_size") // heads), rows)
+
+
+PIXTRAL = {
+    "patch_conv": "v.patch_embd",
+    "ln_pre": "v.pre_ln",
+    "transformer.layers.{}.attention_norm": "v.blk.{}.ln1",
+    "transformer.layers.{}.attention.q_proj": Part("v.blk.{}.attn_q", rotated),
+    "transformer.layers.{}.attention.k_proj": Part("v.blk.{}.attn_k", rotated),
+    "transformer.layers.{}.attention.v_proj": "v.blk.{}.attn_v",
+    "transformer.layers.{}.attention.o_proj": "v.blk.{}.attn_out",
+    "transformer.layers.{}.ffn_norm": "v.blk.{}.ln2",
+    "transformer.layers.{}.feed_forward.gate_proj": "v.blk.{}.ffn_gate",
+    "transformer.layers.{}.feed_forward.up_proj": "v.blk.{}.ffn_up",
+    "transformer.layers.{}.feed_forward.down_proj": "v.blk.{}.ffn_down",
+    "norm": "mm.input_norm",
+    "patch_merger.merging_layer": "mm.patch_merger",
+    "linear_1": "mm.1",
+    "linear_2": "mm.2",
+}
+ROW_END = "v.token_embd.img_break"
+CLIP_MEAN, CLIP_STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
+ACTIVATIONS: dict[str, Any] = {"quick_gelu": ggml.ggml_gelu_quick, "gelu_pytorch_tanh": ggml.ggml_gelu,
+                               "gelu": ggml.ggml_gelu_erf, "silu": ggml.ggml_silu}  # fmt: skip
+
+
+class Settings(NamedTuple):
+    """The settings of a folder: of the whole model, of its encoder, and of the preprocessor."""
+
+    model: Fields
+    vision: Fields
+    images: Fields
+
+
+class ImageRow(NamedTuple):
+    """An encoder with its projector, for models of some classes of transformers.
+
+    Attributes:
+        classes: names of the classes.
+        projector: value of clip.projector_type.
+        names: for the names of tensors what they become, as in Row.
+        keys: function of the settings that gives the keys, without `clip.vision.` before them.
+        dropped: names of tensors that are not needed.
+    """
+
+    classes: str
+    projector: str
+    names: Mapping[str, Any]
+    keys: Callable[[Settings], Keys]
+    dropped: tuple[str, ...] = ()
+
+
+def usual(s: Settings, mean: list[float], std: list[float]) -> Keys:
+    """Sizes, and how pixels are normalised."""
+    v = s.vision
+    v.require("num_channels", 3, default=3)
+    s.images.require("do_rescale", True, default=True)
+    s.images.require("do_normalize", True, default=True)
+    return {
+        "image_size": side(v, "image_size", 1 << 14),
+        "patch_size": side(v, "patch_size", 1 << 10),
+        "embedding_length": v.integer("hidden_size"),
+        "feed_forward_length": v.integer("intermediate_size"),
+        "block_count": v.integer("num_hidden_layers", high=4096),
+        "attention.head_count": v.integer("num_attention_heads", high=65536),
+        "attention.layer_norm_epsilon": v.number("layer_norm_eps", default=1e-6, high=1.0),
+        "projection_dim": s.model.integer("hidden_size"),
+        "image_mean": [float(x) for x in s.images.array("image_mean", (int, float), 3, default=mean)],
+        "image_std": [float(x) for x in s.images.array("image_std", (int, float), 3, default=std)],
+    }
+
+
+def side(v: Fields, name: str, high: int) -> int:
+    """A number of pixels, or a list with it twice."""
+    value = v.values.get(name)
+    if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
+        v = Fields({name: value[0]}, v.where)
+    return v.integer(name, high=high)
+
+
+def internvl(s: Settings) -> Keys:
+    s.vision.require("norm_type", "layer_norm", default="layer_norm")
+    s.model.require("projector_hidden_act", "gelu", default="gelu")
+    s.model.require("vision_feature_layer", -1, default=-1)
+    s.model.require("vision_feature_select_strategy", "default", default="default")
+    factor = 1 / s.model.number("downsample_ratio", default=0.5, low=0.01, high=1.0)
+    if factor != int(factor):
+        raise s.model.wrong("downsample_ratio", 1 / factor, "1 / n")
+    return usual(s, CLIP_MEAN, CLIP_STD) | {
+        "projector.scale_factor": int(factor),
+        "preproc_min_tiles": s.images.integer("min_patches", default=1, high=64),
+        "preproc_max_tiles": s.images.integer("max_patches", default=12, high=64),
+    }
+
+
+def pixtral(s: Settings) -> Keys:
+    """Pictures have the shape that they have; a matrix may merge squares of patches."""
+    s.model.require("projector_hidden_act", "gelu", default="gelu")
+    s.model.require("vision_feature_layer", -1, default=-1)
+    rope = s.vision.inside("rope_parameters")
+    if rope.number("rope_theta", default=s.vision.number("rope_theta", default=10000.0)) != ROPE_BASE:
+        raise rope.wrong("rope_theta", rope.values.get("rope_theta"), f"{ROPE_BASE:g}")
+    vision = Fields({"layer_norm_eps": 1e-5, **s.vision.values}, s.vision.where)
+    keys = usual(Settings(s.model, vision, s.images), CLIP_MEAN, CLIP_STD)
+    if s.model.has("spatial_merge_size"):
+        s.model.require("rms_norm_eps", 1e-5)  # that of the norm before the merging matrix
+        keys["spatial_merge_size"] = s.model.integer("spatial_merge_size", high=64)
+    return keys
+
+
+def llava(s: Settings) -> Keys:
+    """The layer whose states are taken, and how the picture becomes a square."""
+    s.model.require("projector_hidden_act", "gelu", default="gelu")
+    clip = s.vision.text("model_type", default="clip_vision_model") == "clip_vision_model"
+    s.model.require("vision_feature_select_strategy", "default" if clip else "full", default="default")
+    keys = usual(s, CLIP_MEAN, CLIP_STD)
+    layers = keys["block_count"]
+    chosen = s.model.values.get("vision_feature_layer", -2)
+    chosen = chosen[0] if isinstance(chosen, list) and len(chosen) == 1 else chosen
+    if isinstance(chosen, bool) or not isinstance(chosen, int) or not -layers <= chosen <= layers:
+        raise s.model.wrong("vision_feature_layer", chosen, f"an integer from {-layers} to {layers}")
+    keys["block_count"] = chosen if chosen >= 0 else layers + 1 + chosen
+    keys["feature_layer"] = [keys["block_count"]]  # without it, llama.cpp leaves out the last of the layers
+    pad = s.images.flag("do_pad", False)
+    keys["image_aspect_ratio"] = "pad" if pad else "crop"
+    side = {"shortest_edge": keys["image_size"]}, {"height": keys["image_size"], "width": keys["image_size"]}
+    s.images.require("size", *side, keys["image_size"], default=side[0])
+    if not pad:
+        s.images.require("do_center_crop", True, default=True)
+        s.images.require("crop_size", side[1], keys["image_size"], default=side[1])
+    return keys
+
+
+def gemma3(s: Settings) -> Keys:
+    keys = usual(s, [0.5] * 3, [0.5] * 3)
+    s.images.require("do_pan_and_scan", None, False)
+    across, tokens = keys["image_size"] // keys["patch_size"], s.model.integer("mm_tokens_per_image", default=256)
+    side = int(tokens**0.5)
+    if side * side != tokens or across % side:
+        raise s.model.wrong("mm_tokens_per_image", tokens, f"the square of a divisor of {across} patches")
+    return keys if across // side == 4 else keys | {"projector.scale_factor": across // side}
+
+
+def idefics3(s: Settings) -> Keys:
+    keys = usual(s, [0.5] * 3, [0.5] * 3)
+    side = keys["image_size"]
+    s.images.require("do_image_splitting", True, default=True)
+    s.images.require("max_image_size", {"longest_edge": side}, default={"longest_edge": side})
+    longest = s.images.inside("size").integer("longest_edge", default=4 * side, high=1 << 14)
+    return keys | {"projector.scale_factor": s.model.integer("scale_factor", default=2, high=64),
+                   "preproc_image_size": longest}  # fmt: skip
+
+
+ROWS = [
+    ImageRow("LlavaForConditionalGeneration", "mlp", {**VIT, "linear_1": "mm.0", "linear_2": "mm.2"}, llava,
+             ("post_layernorm", "embeddings.position_ids", "head.*")),
+    ImageRow("Gemma3ForConditionalGeneration", "gemma3",
+             {**VIT, "mm_input_projection_weight": "mm.input_projection.weight",
+              "mm_soft_emb_norm": Part("mm.soft_emb_norm", plus=1.0)}, gemma3, ("head.*",)),
+    ImageRow("InternVLForConditionalGeneration", "internvl", INTERNVIT, internvl, ("embeddings.mask_token",)),
+    ImageRow("Mistral3ForConditionalGeneration LlavaForConditionalGeneration:pixtral", "pixtral", PIXTRAL, pixtral),
+    ImageRow("Idefics3ForConditionalGeneration SmolVLMForConditionalGeneration", "idefics3",
+             {**VIT, "modality_projection.proj": "mm.model.fc"}, idefics3),
+]  # fmt: skip
+BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}
+
+
+def image_row(checkpoint: Checkpoint) -> ImageRow:
+    """The row of a model's class."""
+    name = checkpoint.names[0]
+    special = f"{name}:{checkpoint.config.inside('vision_config').values.get('model_type')}"
+    name = special if special in BY_CLASS else name
+    if name not in BY_CLASS:
+        known = ", ".join(BY_CLASS)
+        where = checkpoint.config.where
+        raise ValueError(f"convert: {where}: class {name!r} has no known encoder of pictures: need one of {known}")
+    return BY_CLASS[name]
+
+
+def image_keys(checkpoint: Checkpoint, row: ImageRow) -> Keys:
+    """The keys of the file."""
+    where = "preprocessor_config.json"
+    images = optional_json(checkpoint.folder, where)
+    if not images:
+        where = "processor_config.json"
+        images = dict(Fields(optional_json(checkpoint.folder, where), where).inside("image_processor").values)
+    vision = checkpoint.config.inside("vision_config")
+    settings = Settings(checkpoint.config, vision, Fields(images, os.path.join(checkpoint.folder, where)))
+    keys: Keys = {
+        "general.architecture": "clip",
+        "general.type": "mmproj",
+        "general.name": model_name(checkpoint),
+        "clip.has_vision_encoder": True,
+        "clip.projector_type": row.projector,
+    }
+    gelu = VISION[row.projector].gelu
+    flags = {ggml.ggml_gelu_quick: None, gelu: "gelu", ggml.ggml_silu: "silu"}
+    names = [name for name, function in ACTIVATIONS.items() if function in flags]
+    clip = vision.text("model_type", default="") == "clip_vision_model"
+    usual_name = "quick_gelu" if clip else next(name for name in names if ACTIVATIONS[name] is gelu)
+    vision.require("hidden_act", *names, default=usual_name)
+    flag = flags[ACTIVATIONS[vision.text("hidden_act", usual_name)]]
+    if flag is not None:
+        keys[f"clip.use_{flag}"] = True
+    return keys | {f"{ARCH}.{name}": value for name, value in row.keys(settings).items()}
+
+
+def image_weights(checkpoint: Checkpoint, row: ImageRow, layers: int) -> dict[str, Weight]:
+    """The tensors of the file."""
+    weights: dict[str, Weight] = {}
+    for stored in checkpoint.stored.values():
+        name = stored.name.removeprefix("model.")
+        prefix = next((p for p in (*ENCODERS, *PROJECTORS) if name.startswith(p)), None)
+        if prefix is None:  # of the language model
+            continue
+        name = name[len(prefix) :]
+        numbers = [int(n) for n in NUMBER.findall(f".{name}")]
+        pattern = NUMBER.sub("{}", name)
+        stem, _, suffix = pattern.rpartition(".")
+        if any(fnmatch.fnmatchcase(n, old) for n in (stem, pattern) for old in row.dropped) or numbers[:1] >= [layers]:
+            continue
+        if suffix not in ("weight", "bias"):
+            stem, suffix = pattern, ""
+        target = row.names.get(stem)
+        if target is None or len(numbers) > 1:
+            raise ValueError(f"convert: {stored.path}: tensor {stored.name!r} is not one of {checkpoint.names[0]}")
+        part = target if isinstance(target, Part) else Part(target)
+        new = part.name.format(*numbers) + (f".{suffix}" if suffix else "")
+        weights[new] = image_weight(checkpoint, stored, new, part)
+    return dict(sorted(weights.items(), key=lambda item: order(item[0])))
+
+
+def row_end(checkpoint: Checkpoint) -> dict[str, Weight]:
+    """The embedding of the token that ends a row of patches, which llama.cpp needs there; none without an id."""
+    added = optional_json(checkpoint.folder, "tokenizer.json").get("added_tokens")
+    tokens = (
+        {str(t.get("content")): t.get("id") for t in added if isinstance(t, dict)} if isinstance(added, list) else {}
+    )
+    number = tokens.get("[IMG_BREAK]")
+    table = next((t for name, t in checkpoint.stored.items() if name.endswith("embed_tokens.weight")), None)
+    if not isinstance(number, int) or table is None or len(table.shape) != 2 or not 0 <= number < table.shape[0]:
+        return {}
+    part = Part(ROW_END, lambda c, rows: np.array([number]))
+    return {ROW_END: Weight(ROW_END, table.shape[1:], TYPES[table.dtype][0], F32, (table,), part)}
+
+
+def image_weight(checkpoint: Checkpoint, stored: Stored, name: str, part: Part) -> Weight:
+    """A tensor of the file that is one of the folder."""
+    if stored.dtype not in TYPES:
+        raise ValueError(f"convert: {stored.path}: tensor {stored.name!r} is {stored.dtype}: need {', '.join(TYPES)}")
+    if not 1 <= len(stored.shape) <= 4 or 0 in stored.shape:
+        raise ValueError(
+            f"convert: {stored.path}: tensor {stored.name!r} is {list(stored.shape)}: need 1 to 4 dimensions"
+        )
+    source = F32 if part.plus and name.endswith(".weight") else TYPES[stored.dtype][0]
+    shape = part.reshaped(checkpoint.config, stored.shape)
+    plain = len(shape) != 2 or "position_embd" in name
+    return Weight(name, shape, source, F32 if plain else source, (stored,), part)
+
+
+def order(name: str) -> tuple[bool, int]:
+    """Sorts tensors by layers, after those that are of none."""
+    match = re.match(r"v\.blk\.(\d+)\.", name)
+    return match is not None, int(match[1]) if match else 0
+
+
+def check_images(checkpoint: Checkpoint, keys: Keys, weights: Mapping[str, Weight]) -> None:
+    """Builds the graph of the encoder, without memory, of tensors of the planned shapes.
+
+    Raises:
+        ValueError: a key or tensor is missing or wrong, or a tensor is not used.
+    """
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+    try:
+        row, config = vision_config(keys, checkpoint.folder)
+        tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
+        across = (config.own["merge"] or 1) if config.own["axial"] else config.own["image"] // config.own["patch"]
+        _, result = tower_nodes(ctx, ctx, row, config, tensors, across, across)
+        unused = sorted(set(weights) - tensors.used - {ROW_END})
+        if unused:
+            raise ValueError(f"the projector {keys['clip.projector_type']!r} does not use tensor {unused[0]!r}")
+        if result.contents.ne[0] != keys[f"{ARCH}.projection_dim"]:
+            raise ValueError(
+                f"embeddings have {result.contents.ne[0]} elements, the text model {keys[f'{ARCH}.projection_dim']}"
+            )
+    except ValueError as error:
+        text = bare_message(error).removeprefix("convert: ").removeprefix(f"{checkpoint.folder}: ")
+        raise ValueError(f"convert: {checkpoint.folder}: {text}") from None
+    finally:
+        ggml.ggml_free(ctx)
+
+
+def plan_images(checkpoint: Checkpoint) -> tuple[Keys, dict[str, Weight]]:
+    """The keys and tensors of the file, checked."""
+    row = image_row(checkpoint)
+    keys = image_keys(checkpoint, row)
+    weights = image_weights(checkpoint, row, keys[f"{ARCH}.block_count"])
+    if row.names is PIXTRAL:
+        weights = row_end(checkpoint) | weights
+    check_images(checkpoint, keys, weights)
+    return keys, weights

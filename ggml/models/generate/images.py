@@ -1,0 +1,236 @@
+"""Pictures in prompts: as tokens that are embeddings, between the texts that a model expects around them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._errors import named
+from ..run.batch import image_tokens
+from ..run.decoder import STEP
+from ..run.runner import Runner
+from ..vision.tower import Encoded, Tower
+from .prompts import Prompts
+
+KINDS = ("image_url", "image", "input_image")  # types of parts of messages
+
+
+class Images:
+    """Pictures for a model; see Model.
+
+    Args:
+        runner: of the language model.
+        prompts: makes tokens of texts.
+        mmproj: file with an encoder, or None.
+        mmap: whether it is mapped.
+    """
+
+    def __init__(
+        self, runner: Runner, prompts: Prompts, mmproj: str | os.PathLike[str] | None = None, mmap: bool = True
+    ) -> None:
+        self.runner, self.prompts = runner, prompts
+        self.tower: Tower | None = None
+        if mmproj is not None:
+            self.tower = self._open(mmproj, mmap)
+
+    @named("load")
+    def _open(self, path: str | os.PathLike[str], mmap: bool) -> Tower:
+        """The encoder of a file, if its embeddings are those of the language model."""
+        tower, width = Tower(path, self.runner.threads, mmap), self.runner.config.n_embd
+        if tower.dim == width:
+            return tower
+        dim = tower.dim
+        tower.close()
+        raise ValueError(f"{tower.file.path}: embeddings of pictures have {dim} elements, those of the model {width}")
+
+    @named("load")
+    def use(self, path: str | os.PathLike[str]) -> None:
+        """Encodes by the file of this path from now on."""
+        with self.runner.lock:
+            self.runner.check("load")
+            former = self.tower
+            if former is None or former.file.path != os.fsdecode(path):
+                self.tower = self._open(path, self.runner.mmap)
+                if former is not None:
+                    former.close()
+
+    def close(self) -> None:
+        """Releases the encoder."""
+        if self.tower is not None:
+            with self.runner.lock:
+                self.tower.close()
+
+    def _encoder(self, caller: str) -> Tower:
+        self.runner.check(caller)
+        if self.tower is None:
+            raise ValueError(f"{caller}: the model has no encoder of pictures: load it with mmproj=FILE")
+        return self.tower
+
+    def embed_image(self, images: Any) -> list[np.ndarray]:
+        """Embeds pictures as the language model takes them.
+
+        Args:
+            images: a picture or a list of them: a path, a URL `data:...;base64,...`, bytes of a file, an image of
+                Pillow, or an array u8 [height, width] or [height, width, 3 or 4].
+        Returns:
+            For each picture f32 [tokens, dim], of a picture in parts those of all of them.
+        Raises:
+            OSError: a file cannot be read.
+            TypeError: there is something that is no picture.
+            ValueError: a picture is damaged or too large, or the model was loaded without mmproj.
+            RuntimeError: the model is closed.
+            ModuleNotFoundError: Pillow is missing (extra `vision`).
+        """
+        given = list(images) if isinstance(images, (list, tuple)) else [images]
+        return [self._encoded("embed_image", image).rows for image in given]
+
+    def _encoded(self, caller: str, image: Any) -> Encoded:
+        with self.runner.lock:
+            return self._encoder(caller).encode(image, caller)
+
+    def image_tokens(self, image: Any) -> list[int]:
+        """The tokens that stand for a picture in a prompt, with those of the texts that the model expects around it.
+
+        They can be put among ids of tokens wherever a method takes a list of these.
+
+        Args:
+            image: a picture, see embed_image.
+        Returns:
+            List of ids, and of embeddings, which are negative as numbers.
+        Raises:
+            OSError, TypeError, ValueError, RuntimeError, ModuleNotFoundError: as embed_image.
+        """
+        return self.tokens("image_tokens", [], [image])
+
+    def tokens(
+        self, caller: str, texts: Sequence[str], images: Sequence[Any], bos: bool = False, literal: str = ""
+    ) -> list[int]:
+        """The tokens of a prompt: texts[0], images[0], texts[1], ... Names of control tokens are such in texts.
+
+        Args:
+            bos: whether the token for the beginning of a text comes first, where the vocabulary wants it.
+            literal: what stands in texts for the mark of pictures where it is text like any other.
+        """
+        tower = self._encoder(caller)
+        ids: list[int] = []
+        text = ""
+        for i in range(max(len(texts), len(images))):
+            text += texts[i] if i < len(texts) else ""
+            if i >= len(images):
+                break
+            encoded = self._encoded(caller, images[i])
+            for part in encoded.prompt:
+                if isinstance(part, str):
+                    text += part
+                    continue
+                ids += self._text(text, literal, tower)
+                text = ""
+                rows = encoded.tiles[part]
+                if tower.row.whole and len(rows) > STEP:
+                    raise ValueError(f"{caller}: a picture has {len(rows)} tokens that see each other: need {STEP}")
+                ids += image_tokens(rows, tower.row.whole)
+            if len(ids) > self.runner.n_ctx:
+                raise ValueError(
+                    f"{caller}: {i + 1} of {len(images)} pictures have {len(ids)} tokens with the text before them, "
+                    f"the context {self.runner.n_ctx} (n_ctx)"
+                )
+        ids += self._text(text, literal, tower)
+        tokenizer = self.prompts.tokenizer if bos else None
+        if tokenizer is not None and tokenizer.add_bos and tokenizer.bos is not None and ids[:1] != [tokenizer.bos]:
+            ids.insert(0, tokenizer.bos)
+        return ids
+
+    def _text(self, text: str, literal: str, tower: Tower) -> list[int]:
+        """The tokens of a text."""
+        ids: list[int] = []
+        for i, piece in enumerate(text.split(literal) if literal else [text]):
+            if i:
+                ids += self.prompts.tokenizer.encode_within(tower.row.mark)
+            if piece:
+                ids += self.prompts.tokenizer.encode(piece, False, True)
+        return ids
+
+    def conversation(
+        self, caller: str, messages: Sequence[Mapping[str, Any]], render: Callable[[Any], str]
+    ) -> tuple[str, list[int]]:
+        """The text of a conversation with pictures, and its tokens.
+
+        Templates write the mark of the model's pictures in place of a part of the type "image". Where a text has that
+        mark, it stays text. Of templates that write no marks, the pictures stand where a part with a text would.
+
+        Args:
+            caller: name of the public function.
+            messages: some with parts that are pictures.
+            render: makes the text of messages.
+        """
+        tower, key = self._encoder(caller), secrets.token_hex(8)
+        mark, literal = tower.row.mark, f"[text-{key}]"
+        images = [picture_of(part, caller) for message in messages for part in parts_of(message) if is_image(part)]
+
+        def shown(image: dict[str, str]) -> str:
+            """The text of the messages with a part in place of each picture."""
+            given = []
+            for message in messages:
+                rest = replaced({name: value for name, value in message.items() if name != "content"}, mark, literal)
+                content = message.get("content")
+                if isinstance(content, (list, tuple)):
+                    content = [image if is_image(part) else replaced(part, mark, literal) for part in content]
+                given.append({**rest, "content": replaced(content, mark, literal) if content is not None else None})
+            return render(given)
+
+        try:
+            text, between = shown({"type": "image"}), mark
+        except ValueError:
+            text, between = "", ""
+        if not between or text.count(between) != len(images):
+            between = f"[image-{key}]"
+            text = shown({"type": "text", "text": between})
+        if text.count(between) != len(images):
+            raise ValueError(f"{caller}: the template shows {text.count(between)} of {len(images)} pictures")
+        ids = self.tokens(caller, text.split(between), images, True, literal)
+        return text.replace(literal, mark), ids
+
+
+def parts_of(message: Any) -> Sequence[Any]:
+    """The parts of a message's content; none if it is a text."""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    return content if isinstance(content, (list, tuple)) else ()
+
+
+def is_image(part: Any) -> bool:
+    """Whether a part of a message is a picture."""
+    return isinstance(part, Mapping) and part.get("type") in KINDS
+
+
+def has_images(messages: Any) -> bool:
+    """Whether messages have a picture."""
+    given = messages if isinstance(messages, (list, tuple)) else ()
+    return any(is_image(part) for message in given for part in parts_of(message))
+
+
+def picture_of(part: Mapping[str, Any], caller: str) -> Any:
+    """The picture in a part of a message. Strings are data URLs: messages may come from strangers."""
+    value = next((part[name] for name in ("image_url", "image", "url") if part.get(name) is not None), None)
+    if isinstance(value, Mapping):
+        value = value.get("url")
+    if value is None:
+        raise ValueError(f"{caller}: a part of the type {part['type']!r} has no picture: need 'image_url' or 'image'")
+    if isinstance(value, str) and value[:5].lower() != "data:":
+        raise ValueError(
+            f"{caller}: the picture of a message is {value[:60]!r}: need a URL data:...;base64,... "
+            "(of a file, a pathlib.Path)"
+        )
+    return value
+
+
+def replaced(value: Any, old: str, new: str) -> Any:
+    """A value with another text in place of one, in all strings that it has."""
+    if isinstance(value, str):
+        return value.replace(old, new)
+    if isinstance(value, Mapping):
+        return {name: replaced(item, old, new) for name, item in value.items()}
+    return [replaced(item, old, new) for item in value] if isinstance(value, (list, tuple)) else value

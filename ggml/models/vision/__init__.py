@@ -1,0 +1,48 @@
+"""Encoders of pictures: for each kind of projector a row, and a module with its functions.
+
+tiles(c, image) -> (list, grid)     the squares (images of Pillow) that are encoded, and a pair that tells where in
+                                    the picture they lie
+project(g, x, columns) -> x         the states of the patches [C, N], `columns` of them in a row, as embeddings of
+                                    the language model [dim, tokens]
+prompt(grid) -> list                what stands for the picture in a prompt: texts, and the numbers of tiles
+
+and, where they are needed,
+
+positions(columns, rows)            the row, then the column of each patch, of encoders with rotary positions
+split(tiles, grid) -> list          the embeddings of the tiles in the parts that `prompt` numbers
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import ggml
+
+from . import gemma3, idefics3, internvl, llava, pixtral
+
+
+class Projector(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        module: module, or another object, with the functions tiles, project and prompt.
+        mark: what chat templates write in place of a picture.
+        gelu: the function that `clip.use_gelu` means in files of this kind.
+        rms: whether the encoder has RMS norms.
+        whole: whether the tokens of a picture see each other, rather than those before them alone.
+    """
+
+    module: Any
+    mark: str
+    gelu: Any = ggml.ggml_gelu
+    rms: bool = False
+    whole: bool = False
+
+
+PROJECTORS = {
+    "mlp": Projector(llava, "<image>"),
+    "gemma3": Projector(gemma3, "<start_of_image>", whole=True),
+    "idefics3": Projector(idefics3, "<image>"),
+    "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf),
+    "pixtral": Projector(pixtral, "[IMG]", ggml.ggml_gelu_erf, rms=True),
+}

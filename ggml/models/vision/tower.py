@@ -1,0 +1,219 @@
+"""The encoder of a file `mmproj`: pictures as embeddings of a language model."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import ggml
+from ggml.utils import to_numpy
+
+from ..._owners import Owner
+from ..arch import Family
+from ..arch.base import Builder, Inputs
+from ..files.config import Config, read_config
+from ..files.model_file import ModelFile
+from . import PROJECTORS, Projector, encoder, pixels
+from .pictures import open_picture
+
+ARCH = "clip.vision"
+NODES_PER_LAYER = 64  # room in a graph
+KEPT_BYTES = 32 << 20  # most embeddings that are kept
+KEPT_GRAPHS = 2
+
+
+class Encoded(NamedTuple):
+    """A picture as embeddings.
+
+    Attributes:
+        tiles: f32 [tokens, dim] of each part that was encoded.
+        prompt: what stands for the picture in a prompt: texts, and numbers of tiles.
+    """
+
+    tiles: list[np.ndarray]
+    prompt: list[str | int]
+
+    @property
+    def rows(self) -> np.ndarray:
+        """f32 [tokens, dim]: all of them, in the order of the prompt."""
+        return np.concatenate([self.tiles[part] for part in self.prompt if isinstance(part, int)])
+
+
+def vision_config(metadata: Mapping[str, Any], path: str) -> tuple[Projector, Config]:
+    """The row and the settings of a file's encoder, checked."""
+    if metadata.get("general.architecture") != "clip" or metadata.get("clip.has_vision_encoder", True) is not True:
+        arch = str(metadata.get("general.architecture"))[:60]
+        raise ValueError(f"load: {path}: the file is of architecture {arch!r}: need 'clip' with an encoder of pictures")
+    kind = metadata.get("clip.vision.projector_type", metadata.get("clip.projector_type", "mlp"))
+    if not isinstance(kind, str) or kind not in PROJECTORS:
+        known = ", ".join(PROJECTORS)
+        raise ValueError(f"load: {path}: key 'clip.projector_type' is {str(kind)[:60]!r}: need one of {known}")
+    row = PROJECTORS[kind]
+    family = Family(encoder, rms=False, causal=False, logits=False)
+    config = read_config({**metadata, f"{ARCH}.context_length": 1}, ARCH, 0, path, family)
+    axial = hasattr(row.module, "positions")
+    if axial and config.key_dim % 4:
+        raise ValueError(f"load: {path}: heads of {config.key_dim} elements: need a multiple of 4")
+    activation = ggml.ggml_gelu_quick
+    for name, function in (("gelu", row.gelu), ("silu", ggml.ggml_silu)):
+        if metadata.get(f"clip.use_{name}", False) is True:
+            activation = function
+    return row, replace(config, own={**config.own, "rms": row.rms, "activation": activation, "axial": axial})
+
+
+class Graph(Owner):
+    """A prepared graph for tiles of one size.
+
+    Args:
+        tower: whose weights it uses.
+        columns, rows: patches of a tile.
+
+    Attributes:
+        pixels: f32 [patches, 3 * P * P], filled in before `run`.
+        out: f32 [tokens, dim].
+    """
+
+    def __init__(self, tower: Tower, columns: int, rows: int) -> None:
+        self.inputs_ctx: Any = None
+        self.ctx: Any = None
+        self.allocator: Any = None
+        self.pixels: np.ndarray = np.empty(0)
+        self.out: np.ndarray = np.empty(0)
+        try:
+            self._build(tower, columns, rows)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, tower: Tower, columns: int, rows: int) -> None:
+        config = tower.config
+        self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+        self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        n, result = tower_nodes(self.inputs_ctx, self.ctx, tower.row, config, tower.file.tensors, columns, rows)
+        self.graph = ggml.ggml_new_graph_custom(self.ctx, config.n_layer * NODES_PER_LAYER + 1024, False)
+        ggml.ggml_set_output(result)
+        ggml.ggml_build_forward_expand(self.graph, result)
+        self.allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
+        if not ggml.ggml_gallocr_alloc_graph(self.allocator, self.graph):
+            raise MemoryError(f"load: no memory for a graph of {columns * rows} patches")
+        self.pixels, self.out = (to_numpy(t).reshape(-1, t.contents.ne[0]) for t in (n, result))
+
+    def close(self) -> None:
+        """Frees the graph and its memory."""
+        self.pixels = self.out = np.empty(0)
+        if self.allocator is not None:
+            ggml.ggml_gallocr_free(self.allocator)
+        for ctx in (self.ctx, self.inputs_ctx):
+            if ctx is not None:
+                ggml.ggml_free(ctx)
+        self.allocator = self.ctx = self.inputs_ctx = None
+
+
+def tower_nodes(
+    inputs_ctx: Any, ctx: Any, row: Projector, config: Config, weights: Mapping[str, Any], columns: int, rows: int
+) -> tuple[Any, Any]:  # fmt: skip
+    """Adds the nodes of an encoder with its projector to a context.
+
+    Args:
+        inputs_ctx: context for the inputs, whose tensors have memory.
+        ctx: context for the nodes.
+        columns, rows: patches of a tile.
+    Returns:
+        The pixels, f32 [3 P P, patches], and the result, f32 [dim, tokens].
+    """
+    patches, first = columns * rows, int("v.class_embd" in weights)
+    inputs = ggml.ggml_new_tensor_2d(inputs_ctx, ggml.GGML_TYPE_F32, 3 * config.own["patch"] ** 2, patches)
+    ids = ggml.ggml_new_tensor_1d(inputs_ctx, ggml.GGML_TYPE_I32, patches + first)
+    values = row.module.positions(columns, rows) if config.own["axial"] else np.arange(patches + first)
+    positions = ggml.ggml_new_tensor_1d(inputs_ctx, ggml.GGML_TYPE_I32, len(values))
+    if positions.contents.data:
+        to_numpy(positions)[...] = values
+    g = Builder(ctx, config, weights, Inputs(ids, positions, {False: None}, 1))
+    return inputs, row.module.project(g, encoder.encode(g, inputs), columns)
+
+
+class Tower(Owner):
+    """Encodes pictures. Calls of several threads must take turns.
+
+    Args:
+        path: the file.
+        threads: threads to compute with.
+        mmap: whether the file is mapped.
+
+    Attributes:
+        row: of the table of projectors.
+        config: sizes and settings.
+        dim: elements of an embedding.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], threads: int = -1, mmap: bool = True) -> None:
+        self.threads = threads
+        self.graphs: OrderedDict[tuple[int, int], Graph] = OrderedDict()
+        self.known: OrderedDict[bytes, Encoded] = OrderedDict()
+        self.file = ModelFile(path, mmap)
+        try:
+            self.row, self.config = vision_config(self.file.metadata, self.file.path)
+            side = self.config.own["image"] // self.config.own["patch"]
+            if self.config.own["axial"]:  # pictures have any shape
+                side = self.config.own["merge"] or 1
+            self.dim = self.graph(side, side).out.shape[1]
+        except BaseException:
+            self.close()
+            raise
+
+    def graph(self, columns: int, rows: int) -> Graph:
+        """The graph for tiles of a size: one that was kept, or a new one."""
+        key = columns, rows
+        if key not in self.graphs:
+            self.graphs[key] = Graph(self, columns, rows)
+            while len(self.graphs) > KEPT_GRAPHS:
+                self.graphs.popitem(last=False)[1].close()
+        self.graphs.move_to_end(key)
+        return self.graphs[key]
+
+    def tiles(self, source: Any, caller: str) -> tuple[list[np.ndarray], Any]:
+        """The pixels of the parts of a picture that are encoded, f32 [height, width, 3], and where they lie."""
+        images, grid = self.row.module.tiles(self.config, open_picture(source, caller))
+        own = self.config.own
+        return [pixels.normalized(image, own["mean"], own["std"]) for image in images], grid
+
+    def encode(self, source: Any, caller: str) -> Encoded:
+        """A picture as embeddings; see open_picture for what it may be."""
+        tiles, grid = self.tiles(source, caller)
+        digest = blake2b(repr(([tile.shape for tile in tiles], grid)).encode())
+        for tile in tiles:
+            digest.update(np.ascontiguousarray(tile).data)
+        key = digest.digest()
+        found = self.known.get(key)
+        if found is None:
+            rows, module = [self._compute(tile) for tile in tiles], self.row.module
+            rows = module.split(rows, grid) if hasattr(module, "split") else rows
+            found = self.known[key] = Encoded(rows, module.prompt(grid))
+        self.known.move_to_end(key)
+        while len(self.known) > 1 and sum(t.nbytes for e in self.known.values() for t in e.tiles) > KEPT_BYTES:
+            self.known.popitem(last=False)
+        return found
+
+    def _compute(self, tile: np.ndarray) -> np.ndarray:
+        """The embeddings of a tile: f32 [tokens, dim]."""
+        side = self.config.own["patch"]
+        step = self.graph(tile.shape[1] // side, tile.shape[0] // side)
+        step.pixels[...] = pixels.patches(tile, side)
+        ggml.ggml_graph_compute_with_ctx(step.ctx, step.graph, self.threads)
+        out = step.out.copy()
+        out.flags.writeable = False
+        return out
+
+    def close(self) -> None:
+        """Frees the graphs, and the memory or the mapping of the file."""
+        self.known.clear()
+        while self.graphs:
+            self.graphs.popitem()[1].close()
+        if hasattr(self, "file"):
+            self.file.close()

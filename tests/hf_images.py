@@ -1,0 +1,112 @@
+"""Tiny models of transformers' classes that take pictures, and pictures for them, from settings and seeds.
+
+scripts/record_hf_images.py builds them in transformers and records, for each kind, the settings and the preprocessor's
+as they are saved, the names and shapes of the tensors, pixels of pictures of many sizes and modes, the embeddings of
+two pictures and the logits of a prompt with both.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import hf_models
+import numpy as np
+
+DATA = Path(__file__).parent / "data" / "hf_images"
+IMAGE_TOKEN = 0  # of the tiny models, in place of each embedding of a picture
+TEXT = {**hf_models.SIZES, "num_hidden_layers": 2, "max_position_embeddings": 512}
+VISION = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
+GEMMA = {"num_hidden_layers": 4, "layer_types": hf_models.LAYERS, "sliding_window": 64, "query_pre_attn_scalar": 24}
+
+# Kind: (class of the model, settings: of the text, of the encoder, others; class and settings of the preprocessor)
+KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str, dict[str, Any]]] = {
+    "llava": (
+        "Llava", {"model_type": "llama"},
+        {"model_type": "clip_vision_model", "image_size": 28, "patch_size": 7, "projection_dim": 32},
+        {"image_token_index": IMAGE_TOKEN, "vision_feature_layer": -2},
+        "CLIPImageProcessorPil", {"size": {"shortest_edge": 28}, "crop_size": {"height": 28, "width": 28}}),
+    "gemma3": (
+        "Gemma3", {"model_type": "gemma3_text", **GEMMA},
+        {"model_type": "siglip_vision_model", "image_size": 32, "patch_size": 4},
+        {"image_token_index": IMAGE_TOKEN, "mm_tokens_per_image": 16},
+        "Gemma3ImageProcessorPil", {"size": {"height": 32, "width": 32}, "do_pan_and_scan": False}),
+    "idefics3": (
+        "Idefics3", {"model_type": "llama"}, {"model_type": "idefics3_vision", "image_size": 32, "patch_size": 8},
+        {"image_token_id": IMAGE_TOKEN, "scale_factor": 2},
+        "Idefics3ImageProcessorPil", {"size": {"longest_edge": 64}, "max_image_size": {"longest_edge": 32}}),
+    "internvl": (
+        "InternVL", {"model_type": "qwen2", "head_dim": None},
+        {"model_type": "internvl_vision", "image_size": [32, 32], "patch_size": [8, 8], "attention_bias": True},
+        {"image_token_id": IMAGE_TOKEN, "image_seq_length": 4},
+        "GotOcr2ImageProcessorPil", {"size": {"height": 32, "width": 32}, "crop_to_patches": True, "max_patches": 6}),
+    "internvl+norms": (
+        "InternVL", {"model_type": "qwen3"},
+        {"model_type": "internvl_vision", "image_size": [32, 32], "patch_size": [8, 8], "use_qk_norm": True,
+         "use_mean_pooling": False},
+        {"image_token_id": IMAGE_TOKEN, "image_seq_length": 4},
+        "GotOcr2ImageProcessorPil", {"size": {"height": 32, "width": 32}, "crop_to_patches": True, "max_patches": 3}),
+    "mistral3": (
+        "Mistral3", {"model_type": "mistral", "rms_norm_eps": 1e-5, "sliding_window": None},
+        {"model_type": "pixtral", "image_size": 64, "patch_size": 8, "hidden_act": "silu"},
+        {"image_token_index": IMAGE_TOKEN, "spatial_merge_size": 2},
+        "PixtralImageProcessorPil", {"size": {"longest_edge": 64}, "patch_size": {"height": 16, "width": 16}}),
+    "pixtral": (
+        "Llava", {"model_type": "mistral", "sliding_window": None},
+        {"model_type": "pixtral", "image_size": 48, "patch_size": 8, "hidden_act": "gelu"},
+        {"image_token_index": IMAGE_TOKEN, "vision_feature_layer": -1, "vision_feature_select_strategy": "full"},
+        "PixtralImageProcessorPil", {"size": {"longest_edge": 48}, "patch_size": {"height": 8, "width": 8}}),
+}  # fmt: skip
+# The value of clip.projector_type, where it is not the kind
+PROJECTORS = {"llava": "mlp", "internvl+norms": "internvl", "mistral3": "pixtral"}
+SIZES = [(45, 61), (70, 31)]  # width and height of the pictures of the prompt
+MODES = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1"]
+
+
+def picture(width: int, height: int, seed: int = 0, channels: int = 3) -> np.ndarray:
+    """A picture: waves of random directions with some noise, u8 [height, width, channels]."""
+    rng = np.random.default_rng([width, height, seed])
+    y, x = np.mgrid[:height, :width]
+    waves = [np.sin(a * x + b * y + c) for a, b, c in rng.uniform(-0.5, 0.5, (channels, 3)) * (1, 1, 6)]
+    values = 127 + 90 * np.stack(waves, -1) + rng.normal(0, 15, (height, width, channels))
+    return np.clip(values, 0, 255).astype(np.uint8)
+
+
+def odd_pictures(count: int) -> Any:
+    """Images of Pillow of odd sizes and all modes."""
+    from PIL import Image
+
+    rng = np.random.default_rng(7)
+    for i in range(count):
+        width, height = (int(n) for n in np.exp(rng.uniform(1.5, 5, 2)))
+        mode = MODES[i % len(MODES)]
+        source = Image.fromarray(picture(width, height, i, 4 if mode in ("RGBA", "LA", "CMYK") else 3))
+        yield source.convert(mode)
+
+
+def sample(values: np.ndarray) -> np.ndarray:
+    """Sixteen values of an array, spread over it."""
+    flat = values.reshape(-1)
+    return flat[np.linspace(0, flat.size - 1, 16).astype(int)]
+
+
+def parts(tokens: list[int]) -> list[list[int] | int]:
+    """The prompt: texts, and numbers of the pictures."""
+    return [tokens[:9], 0, tokens[9:20], 1, tokens[20:31]]
+
+
+def record(kind: str) -> dict[str, Any]:
+    """What was recorded of a kind."""
+    with np.load(DATA / f"{kind}.npz") as data:
+        found: dict[str, Any] = {name: data[name] for name in data.files}
+    for name in ("config", "preprocessor", "shapes"):
+        found[name] = json.loads(str(found[name]))
+    return found
+
+
+def write_folder(folder: Path, found: dict[str, Any]) -> Path:
+    """Writes the folder of a recorded model."""
+    hf_models.write_folder(folder, found["config"], found["shapes"])
+    (folder / "preprocessor_config.json").write_text(json.dumps(found["preprocessor"]))
+    return folder

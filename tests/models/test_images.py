@@ -1,0 +1,482 @@
+"""Pictures: pixels, embeddings and logits against those that transformers computed, prompts, and bad input."""
+
+import base64
+import io
+import json
+import pathlib
+import re
+
+import gguf
+import numpy as np
+import pytest
+
+for library in ("PIL", "jinja2", "safetensors", "tokenizers"):  # of the extra [test]; not on emulated CPUs
+    pytest.importorskip(library)
+
+import hf_images  # noqa: E402
+import hf_models  # noqa: E402
+import tiny_models  # noqa: E402
+from PIL import Image  # noqa: E402
+
+from ggml._cli import main  # noqa: E402
+from ggml.models import convert, load  # noqa: E402
+from ggml.models.conversion.checkpoint import Checkpoint  # noqa: E402
+from ggml.models.conversion.images import plan_images  # noqa: E402
+from ggml.models.llama_cpp import Llama, LlamaRAMCache, llama_chat_format  # noqa: E402
+from ggml.models.run.batch import Limits, Piece, divided, image_tokens, runs, whole_length  # noqa: E402
+from ggml.models.vision import PROJECTORS, pixels  # noqa: E402
+from ggml.models.vision.pictures import open_picture  # noqa: E402
+from ggml.models.vision.tower import Tower  # noqa: E402
+
+OF_LLAVA = {
+    "clip.vision.image_aspect_ratio",
+    "clip.vision.feature_layer",
+}  # of an older converter
+KINDS = list(hf_images.KINDS)
+PICTURES = [hf_images.picture(*size) for size in hf_images.SIZES]
+TEMPLATE = (
+    "{% for m in messages %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}"
+    "{% for p in m.content %}{% if p.type == 'image' %}<image>{% else %}{{ p.text }}{% endif %}{% endfor %}"
+    "{% endif %}{% endfor %}{% if add_generation_prompt %}[bot]{% endif %}"
+)
+TEXTS_ALONE = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+
+
+def error(values, wanted):
+    """The mean square error in parts of the variance."""
+    return np.square(values - wanted).mean() / wanted.var()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def converted(request, tmp_path_factory):
+    """A kind, what was recorded of it, and the two files that its folder becomes."""
+    folder = tmp_path_factory.mktemp("images")
+    record = hf_images.record(request.param)
+    hf_images.write_folder(folder / "model", record)
+    with pytest.warns(UserWarning, match="no tokenizer"):
+        convert(folder / "model", folder / "text.gguf", mmproj=folder / "mmproj.gguf")
+    return request.param, record, folder
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A language model with a vocabulary and a template, and an encoder for it."""
+    folder = tmp_path_factory.mktemp("chat")
+    record = hf_images.record("llava")
+    hf_images.write_folder(folder / "model", record)
+    with pytest.warns(UserWarning, match="no tokenizer"):
+        convert(folder / "model", folder / "unused.gguf", mmproj=folder / "mmproj.gguf")
+    tiny_models.write(folder / "text.gguf", "llama", change={"tokenizer.chat_template": TEMPLATE})
+    return folder / "text.gguf", folder / "mmproj.gguf"
+
+
+@pytest.fixture
+def model(files):
+    with load(files[0], mmproj=files[1], n_seq=2) as model:
+        yield model
+
+
+def data_url(image):
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+# ---- against transformers --------------------------------------------------------------------------------------------
+def test_pixels_are_those_of_the_processor(converted):
+    _, record, folder = converted
+    tower = Tower(folder / "mmproj.gguf")
+    odd = hf_images.odd_pictures(len(record["pixels"]))
+    for image, wanted, count in zip(odd, record["pixels"], record["counts"], strict=True):
+        tiles, _ = tower.tiles(image, "test")
+        assert len(tiles) == count, image.size
+        found = hf_images.sample(np.stack([tile.transpose(2, 0, 1) for tile in tiles]))
+        assert np.abs(found - wanted).max() < 1 / 255, (image.size, image.mode)
+    tower.close()
+
+
+def test_embeddings_and_logits_are_those_of_transformers(converted):
+    kind, record, folder = converted
+    with load(folder / "text.gguf", mmproj=folder / "mmproj.gguf", kv_type="f32") as model:
+        rows = model.embed_image(PICTURES)
+        assert [len(r) for r in rows] == record["tokens"].tolist() and rows[0].dtype == np.float32
+        assert error(np.concatenate(rows), record["embeddings"]) < 1e-9
+        ids = []
+        for part in hf_images.parts(hf_models.tokens(31)):
+            ids += (
+                part
+                if isinstance(part, list)
+                else image_tokens(rows[part], PROJECTORS[hf_images.PROJECTORS.get(kind, kind)].whole)
+            )
+        assert error(model.logits(ids)[::3], record["logits"]) < 1e-9
+        # token by token, and with the picture in a chunk with what precedes it
+        model.reset()
+        first = model.feed(ids[:26])
+        assert error(first, record["logits"][-1]) > 1e-3
+        cut = whole_length(ids, 40, 512)
+        model.reset()
+        model.feed(ids[:cut])
+        assert error(model.feed(ids[cut:]), record_end(model, ids)) < 1e-9
+
+
+def record_end(model, ids):
+    with_all = model.logits(ids)[-1]
+    model.reset()
+    return with_all
+
+
+def test_files_have_the_keys_that_are_known(converted):
+    kind, _, folder = converted
+    fields = gguf.GGUFReader(folder / "mmproj.gguf").fields
+    known = {value for group in (gguf.Keys.Clip, gguf.Keys.ClipVision, gguf.Keys.ClipVision.Attention,
+                                 gguf.Keys.ClipVision.Projector) for value in vars(group).values()
+             if isinstance(value, str)}  # fmt: skip
+    assert {name for name in fields if name.startswith("clip.")} - OF_LLAVA <= known
+    assert fields["general.architecture"].contents() == "clip"
+    projector = fields["clip.projector_type"].contents()
+    assert projector == hf_images.PROJECTORS.get(kind, kind)
+    assert projector == "mlp" or projector in vars(gguf.VisionProjectorType).values()
+    names = [tensor.name for tensor in gguf.GGUFReader(folder / "mmproj.gguf").tensors]
+    families = {re.sub(r"\d+", "{bid}", name) for name in gguf.TENSOR_NAMES.values()}
+    for name in names:
+        assert re.sub(r"\d+", "{bid}", name.removesuffix(".weight").removesuffix(".bias")) in families
+
+
+def test_the_end_of_a_row_is_in_the_encoder(tmp_path):
+    record = hf_images.record("pixtral")
+    folder = hf_images.write_folder(tmp_path / "model", record)
+    (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": [{"content": "[IMG_BREAK]", "id": 9}]}))
+    keys, weights = plan_images(Checkpoint(folder))
+    rows = list(weights["v.token_embd.img_break"].matrices(Checkpoint(folder)))
+    table = next(name for name in record["shapes"] if name.endswith("embed_tokens.weight"))
+    assert np.array_equal(rows[0][0], hf_models.weight(table, (64, 64), 0)[9]) and weights["mm.2.weight"].shape[0] == 64
+    assert keys["clip.projector_type"] == "pixtral"
+
+
+# ---- prompts ---------------------------------------------------------------------------------------------------------
+def test_the_same_picture_has_the_same_tokens(model):
+    a, b = model.image_tokens(PICTURES[0]), model.image_tokens(Image.fromarray(PICTURES[0]))
+    assert a == b and len(a) == 16 and max(a) < 0
+    assert not set(a) & set(model.image_tokens(PICTURES[1]))
+
+
+def test_generation_sees_the_picture(model):
+    text = model.tokenize("ab")
+    ids = [*text, *model.image_tokens(PICTURES[0]), *text]
+    tokens = list(ids)
+    answer = model.generate(ids, max_tokens=6, temperature=0)
+    list(answer)
+    for token in answer.ids:
+        assert token == model.logits(tokens)[-1].argmax()
+        tokens.append(token)
+    again = model.generate(ids, max_tokens=6, temperature=0, repeat_penalty=1.0)
+    list(again)
+    assert again.ids == answer.ids
+    other = [*text, *model.image_tokens(PICTURES[1]), *text]
+    assert error(model.logits(other)[-1], model.logits(ids)[-1]) > 1e-3
+
+
+def test_texts_with_and_without_pictures_are_written_together(model):
+    text = model.tokenize("ab")
+    prompts = [[*text, *model.image_tokens(PICTURES[0]), *text], text * 3]
+    alone = []
+    for prompt in prompts:
+        alone.append(model.generate(prompt, max_tokens=5, temperature=0))
+        list(alone[-1])
+    together = model.generate_many(prompts, max_tokens=5, temperature=0)
+    list(together)
+    assert [t.ids for t in together.texts] == [t.ids for t in alone]
+
+
+@pytest.mark.parametrize("form", ["url", "path", "bytes", "array", "image"])
+def test_messages_have_pictures_in_many_forms(model, tmp_path, form):
+    path = tmp_path / "a.png"
+    Image.fromarray(PICTURES[0]).save(path)
+    parts = {
+        "url": {"type": "image_url", "image_url": {"url": data_url(PICTURES[0])}},
+        "path": {"type": "image", "image": pathlib.Path(path)},
+        "bytes": {"type": "image", "image": path.read_bytes()},
+        "array": {"type": "image", "image": PICTURES[0]},
+        "image": {"type": "image", "image": Image.fromarray(PICTURES[0])},
+    }
+    content = [{"type": "text", "text": "see"}, parts[form], {"type": "text", "text": "it"}]
+    answer = model.chat([{"role": "user", "content": content}], max_tokens=1)
+    tokenizer = model.tokenizer
+    wanted = [
+        *([tokenizer.bos] if tokenizer.add_bos else []), *tokenizer.encode("[user]see", False, True),
+        *model.image_tokens(PICTURES[0]), *tokenizer.encode("it[bot]", False, True),
+    ]  # fmt: skip
+    assert answer.prompt_ids == wanted
+
+
+def test_templates_without_pictures_get_them_between_the_texts(model):
+    content = [{"type": "text", "text": "a"}, {"type": "image", "image": PICTURES[0]}, {"type": "text", "text": "b"}]
+    answer = model.chat([{"role": "user", "content": content}], chat_template=TEXTS_ALONE, max_tokens=1)
+    picture = model.image_tokens(PICTURES[0])
+    start = answer.prompt_ids.index(picture[0])
+    assert answer.prompt_ids[start : start + 16] == picture and min(answer.prompt_ids[start + 16 :]) >= 0
+
+
+def test_marks_in_texts_are_texts(model):
+    content = [{"type": "text", "text": "<image>and<image>"}, {"type": "image", "image": PICTURES[0]}]
+    answer = model.chat([{"role": "user", "content": content}], max_tokens=1)
+    assert sum(token < 0 for token in answer.prompt_ids) == 16
+    text = model.detokenize([token for token in answer.prompt_ids if token >= 0])
+    assert "<image>and<image>" in text
+    before = answer.prompt_ids.index(model.image_tokens(PICTURES[0])[0])
+    assert "<image>and<image>" in model.detokenize(answer.prompt_ids[:before])
+
+
+def test_pictures_are_encoded_once(model):
+    first = model.embed_image(PICTURES[0])[0]
+    assert np.array_equal(first, model.embed_image(PICTURES[0])[0])
+    assert len(model.images.tower.known) == 1
+
+
+def test_states_with_pictures_are_not_saved(model):
+    model.feed(model.image_tokens(PICTURES[0]))
+    with pytest.raises(ValueError, match="save_state: the sequence has pictures"):
+        model.save_state()
+    with pytest.raises(ValueError, match="log_probabilities: the tokens of pictures"):
+        model.log_probabilities(model.held())
+
+
+def test_pictures_whose_tokens_see_each_other_are_not_divided():
+    picture = image_tokens(np.arange(12, dtype=np.float32).reshape(6, 2), True)
+    tokens = [1, 2, 3, *picture, 4, 5]
+    assert runs(tokens) == [(0, 3, 0), *((3 + i, 1, 5 - i) for i in range(5)), (8, 3, 0)]
+    lengths = [[len(p.tokens) for p in part] for part in divided([Piece(0, tokens, 1, 0)], Limits(8, 1, 8))]
+    assert lengths == [[3], [8]]
+    one = image_tokens(np.arange(12, dtype=np.float32).reshape(6, 2), False)
+    lengths = [[len(p.tokens) for p in part] for part in divided([Piece(0, [1, *one, 2], 1, 0)], Limits(4, 1, 4))]
+    assert lengths == [[4], [4]]
+    with pytest.raises(ValueError, match="a picture has more than 4 tokens"):
+        list(divided([Piece(0, tokens, 1, 0)], Limits(4, 1, 4)))
+
+
+# ---- pictures --------------------------------------------------------------------------------------------------------
+def test_orientation_and_first_frame(tmp_path):
+    image = Image.fromarray(PICTURES[0])
+    exif = image.getexif()
+    exif[0x0112] = 6  # turned by a quarter to the right
+    image.save(tmp_path / "a.png", exif=exif)
+    assert np.array_equal(open_picture(tmp_path / "a.png", "test"), np.rot90(PICTURES[0], -1))
+    frames = [Image.new("RGB", (8, 6), color) for color in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert open_picture(str(tmp_path / "a.gif"), "test").getpixel((3, 3)) == (255, 0, 0)
+
+
+def test_sixteen_bits_are_those_of_pillow():
+    image = Image.fromarray(np.array([[0, 77, 255, 40000]] * 4, np.uint16))
+    assert np.array_equal(open_picture(image, "test"), image.convert("RGB"))
+
+
+@pytest.mark.parametrize(
+    "source, message",
+    [
+        (b"no picture", "the picture is damaged or of an unknown format"),
+        ("https://example.org/a.png", "is a URL: need a path"),
+        ("data:image/png,abc", "no URL of the form data:"),
+        ("data:image/png;base64,@@", "not base64"),
+        (np.zeros((4, 4), np.float32), r"the array is float32 \[4, 4\]: need uint8"),
+        (np.zeros((0, 4), np.uint8), r"the array is uint8 \[0, 4\]"),
+        (np.zeros((2, 401), np.uint8), "401 x 2: need sides of at most 200 to 1"),
+    ],
+    ids=str,
+)
+def test_bad_pictures(source, message):
+    with pytest.raises(ValueError, match="^test: .*" + message):
+        open_picture(source, "test")
+
+
+def test_what_is_no_picture():
+    with pytest.raises(TypeError, match="test: the picture is a int: need a path"):
+        open_picture(7, "test")
+    with pytest.raises(FileNotFoundError, match="test: "):
+        open_picture("/no/such/file.png", "test")
+
+
+def test_truncated_and_huge_pictures(monkeypatch):
+    file = io.BytesIO()
+    Image.fromarray(PICTURES[0]).save(file, "PNG")
+    for length in range(0, len(file.getvalue()), 97):
+        with pytest.raises(ValueError, match="test: the picture is damaged"):
+            open_picture(file.getvalue()[:length], "test")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    for source in (file.getvalue(), PICTURES[0], Image.fromarray(PICTURES[0])):
+        with pytest.raises(ValueError, match="1000 pixels, the limit of Pillow"):
+            open_picture(source, "test")
+
+
+def test_patches_are_in_the_order_of_a_convolution():
+    values = np.arange(4 * 6 * 3, dtype=np.float32).reshape(4, 6, 3)
+    found = pixels.patches(values, 2)
+    assert found.shape == (6, 12) and np.array_equal(found[4].reshape(3, 2, 2), values[2:4, 2:4].transpose(2, 0, 1))
+
+
+# ---- bad input -------------------------------------------------------------------------------------------------------
+def test_more_pictures_than_the_context_has_room_for(model):
+    content = [{"type": "image", "image": PICTURES[0]}] * 100
+    with pytest.raises(ValueError, match=r"chat: \d+ of 100 pictures have \d+ tokens .* the context 256"):
+        model.chat([{"role": "user", "content": content}])
+
+
+@pytest.mark.parametrize("url", ["/etc/hostname", "https://example.org/a.png", "file:///etc/hostname"])
+def test_strings_in_messages_are_no_paths(model, url):
+    for part in ({"type": "image_url", "image_url": {"url": url}}, {"type": "image", "image": url}):
+        with pytest.raises(ValueError, match="chat: the picture of a message is .*: need a URL data:"):
+            model.chat([{"role": "user", "content": [part]}])
+
+
+def test_a_model_without_an_encoder_takes_no_pictures(files):
+    with load(files[0]) as model:
+        for call in (
+            lambda: model.embed_image(PICTURES),
+            lambda: model.image_tokens(PICTURES[0]),
+            lambda: model.chat([{"role": "user", "content": [{"type": "image", "image": PICTURES[0]}]}]),
+        ):
+            with pytest.raises(ValueError, match="has no encoder of pictures: load it with mmproj=FILE"):
+                call()
+        with pytest.raises(ValueError, match="token -5: need ids from 0"):
+            model.generate([1, -5])
+
+
+def changed_file(files, tmp_path, change=None, drop=()):
+    """The encoder with other keys, or without some keys and tensors."""
+    reader, path = gguf.GGUFReader(files[1]), tmp_path / "changed.gguf"
+    writer = gguf.GGUFWriter(path, "clip")
+    for name, field in reader.fields.items():
+        if name.startswith(("GGUF.", "general.arch")) or name in drop:
+            continue
+        value = (change or {}).get(name, field.contents())
+        if isinstance(value, list):
+            writer.add_array(name, value)
+        else:
+            add = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
+            add[type(value)](name, value)
+    for tensor in reader.tensors:
+        if tensor.name not in drop:
+            writer.add_tensor(tensor.name, tensor.data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    "change, drop, message",
+    [
+        ({"clip.projector_type": "other"}, (), "'clip.projector_type' is 'other': need one of mlp"),
+        ({"clip.vision.patch_size": 0}, (), "'clip.vision.patch_size' is 0: need an integer from 1"),
+        ({"clip.vision.image_mean": [0.5]}, (), r"'clip.vision.image_mean' is \[0.5\]: need three numbers"),
+        ({"clip.vision.image_std": [0.0, 1.0, 1.0]}, (), "'clip.vision.image_std'"),
+        ({"clip.vision.patch_size": 14}, (), "'v.patch_embd.weight' is 7 x 7 x 3 x 32: need 14 x 14 x 3 x 32"),
+        ({"clip.vision.block_count": 9}, (), "tensor 'v.blk.2.ln1.weight' is missing"),
+        ({"clip.has_vision_encoder": False}, (), "need 'clip' with an encoder of pictures"),
+        ({}, ("mm.2.weight",), "tensor 'mm.2.weight' is missing"),
+        ({}, ("clip.vision.image_size",), "key 'clip.vision.image_size' is missing"),
+    ],
+    ids=str,
+)
+def test_bad_files(files, tmp_path, change, drop, message):
+    with pytest.raises(ValueError, match="^load: .*" + message):
+        load(files[0], mmproj=changed_file(files, tmp_path, change, drop))
+
+
+def test_an_encoder_of_another_model_is_refused(files, tmp_path):
+    with pytest.raises(ValueError, match="load: .*of architecture 'llama': need 'clip'"):
+        load(files[0], mmproj=files[0])
+    record = hf_images.record("llava")
+    record["shapes"]["multi_modal_projector.linear_2.weight"] = [32, 64]
+    record["shapes"]["multi_modal_projector.linear_2.bias"] = [32]
+    hf_images.write_folder(tmp_path / "model", record)
+    with pytest.raises(ValueError, match="convert: .*embeddings have 32 elements, the text model 64"):
+        convert(tmp_path / "model", tmp_path / "a.gguf", mmproj=tmp_path / "b.gguf")
+
+
+def test_a_folder_without_pictures_has_no_encoder(tmp_path):
+    record = hf_models.record("llama")
+    hf_models.write_folder(tmp_path / "model", record["config"], record["shapes"])
+    with pytest.raises(ValueError, match="convert: .*class 'LlamaForCausalLM' has no known encoder of pictures"):
+        convert(tmp_path / "model", tmp_path / "a.gguf", mmproj=tmp_path / "b.gguf")
+    assert not (tmp_path / "a.gguf").exists()
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+def test_commands_take_pictures(files, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "a.png"
+    Image.fromarray(PICTURES[0]).save(path)
+    options = [str(files[0]), "--mmproj", str(files[1]), "-n", "4", "--temperature", "0", "--threads", "1"]
+    with load(files[0], mmproj=files[1]) as model:
+        wanted = "".join(model.generate(model.image_tokens(path) + model.tokenize("ab"), max_tokens=4, temperature=0))
+        content = [{"type": "image", "image": path}, {"type": "text", "text": "ab"}]
+        answer = "".join(model.chat([{"role": "user", "content": content}], max_tokens=4, temperature=0))
+    assert main(["run", *options, "-p", "ab", "--image", str(path)]) == 0
+    assert capsys.readouterr().out == wanted + "\n"
+    for more, lines in ((["--image", str(path)], "ab\n"), ([], f"/image {path}\nab\n")):
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+        assert main(["chat", *options, *more]) == 0
+        assert answer in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.StringIO("/image /no/such/file.png\n"))
+    assert main(["chat", *options]) == 0
+    assert "ggml chat: " in capsys.readouterr().err
+    assert main(["run", *options[:1], "-p", "ab", "--image", str(path)]) == 1
+    assert "load it with mmproj=FILE" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:convert.* has no tokenizer")
+def test_convert_writes_both_files(tmp_path, capsys):
+    folder = hf_images.write_folder(tmp_path / "model", hf_images.record("gemma3"))
+    out = [str(tmp_path / name) for name in ("a.gguf", "b.gguf")]
+    assert main(["convert", str(folder), out[0], "--mmproj", out[1], "--type", "Q8_0"]) == 0
+    assert "b.gguf: " in capsys.readouterr().out
+    kinds = {t.name: t.tensor_type.name for t in gguf.GGUFReader(out[1]).tensors}
+    assert kinds["v.blk.1.attn_q.weight"] == "F32" and kinds["mm.input_projection.weight"] == "F32"
+    with load(out[0], mmproj=out[1]) as model:
+        assert model.embed_image(PICTURES[0])[0].shape == (16, 64)
+    assert main(["convert", str(folder), str(tmp_path / "c.gguf"), "--mmproj", out[1]]) == 1
+    assert "b.gguf" in capsys.readouterr().err
+
+
+# ---- llama-cpp-python ------------------------------------------------------------------------------------------------
+def test_handlers_answer_with_pictures(files):
+    system = llama_chat_format.Llava15ChatHandler.DEFAULT_SYSTEM_MESSAGE.replace(" ", "")
+    url = data_url(PICTURES[0])
+    parts = [{"type": "text", "text": "ab"}, {"type": "image_url", "image_url": {"url": url}}]
+    handler = llama_chat_format.Llava15ChatHandler(clip_model_path=str(files[1]), verbose=False)
+    options = {"max_tokens": 4, "temperature": 0}
+    with Llama(str(files[0]), chat_handler=handler, verbose=False, n_ctx=256) as llama:
+        answer = llama.create_chat_completion([{"role": "user", "content": parts}], **options)
+        model = llama.model
+        encode = model.tokenizer.encode
+        ids = [*encode(system + "\nUSER:", False), *model.image_tokens(PICTURES[0]), *encode("ab\nASSISTANT:", False)]
+        assert answer["usage"]["prompt_tokens"] == len(ids)
+        wanted = "".join(model.generate(ids, **options))
+        assert answer["choices"][0]["message"]["content"] == wanted
+        chunks = llama.create_chat_completion([{"role": "user", "content": parts}], stream=True, **options)
+        assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks) == wanted
+        llama.set_cache(LlamaRAMCache())
+        again = llama.create_chat_completion([{"role": "user", "content": parts}], **options)
+        assert again["choices"][0]["message"]["content"] == wanted
+        with pytest.raises(ValueError, match="need a URL data:"):
+            part = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+            llama.create_chat_completion([{"role": "user", "content": [part]}])
+
+
+@pytest.mark.parametrize(
+    "name", ["Llava16", "Obsidian", "Moondream", "NanoLlava", "Llama3VisionAlpha", "MTMD", "Qwen25VL", "MiniCPMv26"]
+)
+def test_handlers_show_each_picture(files, name):
+    handler = getattr(llama_chat_format, f"{name}ChatHandler")(clip_model_path=str(files[1]))
+    image = {"type": "image_url", "image_url": {"url": data_url(PICTURES[0])}}
+    messages = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": [image, {"type": "text", "text": "ab"}, image]},
+        {"role": "assistant", "content": "cd"},
+        {"role": "user", "content": "ef"},
+    ]
+    with Llama(str(files[0]), chat_handler=handler, verbose=False, n_ctx=256) as llama:
+        llama.create_chat_completion(messages, max_tokens=1)
+        held = llama.model.held()
+    assert sum(token < 0 for token in held) == 32
