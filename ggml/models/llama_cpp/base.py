@@ -97,8 +97,6 @@ class Opened(Owner):
             raise NotImplementedError(f"Llama: type_k={type_k}, type_v={type_v}: need F16, F32 or Q8_0 for both")
         if pooling_type not in POOLING:
             raise NotImplementedError(f"Llama: pooling_type={pooling_type} is not supported: need -1, 1, 2 or 3")
-        if draft_model is not None:
-            warnings.warn("Llama: draft_model has no effect: tokens are computed one by one", stacklevel=2)
         self.model_path = os.fspath(model_path)
         self.chat_format, self.chat_handler, self.draft_model = chat_format, chat_handler, draft_model
         self.tokenizer_ = tokenizer if tokenizer is not None else LlamaTokenizer(self)

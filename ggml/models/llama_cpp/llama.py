@@ -179,7 +179,9 @@ class Completing(Stepping):
         sampler = self.model.writer.sampler(caller, **settings)
         self._recall(ids)
         shown = question.shown if question is not None else ()
-        text = self.model.writer.generation(caller, ids, sampler, limit, stop, "stop", logprobs, shown=shown)
+        text = self.model.writer.generation(
+            caller, ids, sampler, limit, stop, "stop", logprobs, shown=shown, draft=self.draft_model
+        )
         text.until = until
         return text
 
@@ -202,8 +204,9 @@ class Llama(Completing):
         last_n_tokens_size: int; number of tokens to which penalties apply.
         logits_all: bool; whether `eval` keeps the logits of all tokens in `scores`. Calls give log-probabilities in any
             case.
+        draft_model: what guesses tokens ahead, as LlamaPromptLookupDecoding does, or None; see Model.generate.
         others: arguments about GPUs, batches and messages, and unknown ones, are accepted and have no effect; a warning
-            names options of the rotary embedding that differ from the file, which counts, and draft_model.
+            names options of the rotary embedding that differ from the file, which counts.
 
     Raises:
         NotImplementedError: an argument asks for something that is not there.
