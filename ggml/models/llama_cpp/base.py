@@ -116,6 +116,7 @@ class Opened(Owner):
         self._spm_infill = bool(others.get("spm_infill", False))
         self.context_params = SimpleNamespace(n_ctx=self.model.n_ctx, n_batch=others.get("n_batch", 512), seed=seed)
         self.model_params = SimpleNamespace(n_gpu_layers=0, use_mmap=use_mmap, vocab_only=False)
+        self.n_batch = self.context_params.n_batch
         self.cache: Any = None
         self._logits: np.ndarray | None = None
         self.set_seed(seed)

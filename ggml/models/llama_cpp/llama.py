@@ -23,6 +23,7 @@ from .completion import Completion
 from .fim import infill_ids
 from .llama_cache import BaseLlamaCache, LlamaCache, LlamaDiskCache, LlamaRAMCache
 from .llama_chat_format import ChatFormatter, get_chat_completion_handler
+from .llama_cpp import Context
 from .llama_grammar import LlamaGrammar
 from .steps import LlamaState, LogitsProcessorList, Stepping, StoppingCriteriaList, stopping
 
@@ -213,6 +214,8 @@ class Llama(Completing):
         OSError, ValueError, MemoryError: see ggml.models.load.
     """
 
+    _context: Context | None = None
+
     @classmethod
     def from_pretrained(
         cls,
@@ -265,6 +268,13 @@ class Llama(Completing):
         if options.get("stream"):
             return (chat.ChatCompletionChunk(**chunk) for chunk in answer)
         return chat.ChatCompletion(**answer)
+
+    @property
+    def ctx(self) -> Context:
+        """What functions of llama.h take for a context; the first sequence is that of `eval`."""
+        if self._context is None:
+            self._context = Context(self.model, self.n_batch)
+        return self._context
 
     def __enter__(self) -> Llama:
         return self
