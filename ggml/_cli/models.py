@@ -7,7 +7,7 @@ from .arguments import add_model, between, number
 from .output import unescaped
 from .paths import read_text
 
-KV_TYPES = ("f16", "q8_0", "f32")
+KV_TYPES = ("f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 
 
 def add_model_and_threads(parser):

@@ -221,8 +221,8 @@ def test_keys_and_sizes(model, context, path):
     assert low.llama_model_n_embd(model) == low.llama_n_embd(model) == 64 and low.llama_model_n_layer(model) == 3
     assert low.llama_model_n_head_kv(model) == 2 and not low.llama_model_is_recurrent(model)
     params = low.llama_context_default_params()
-    params.type_k = ggml.GGML_TYPE_Q4_0
-    with pytest.raises(NotImplementedError, match="llama_init_from_model: type_k=2, type_v=1"):
+    params.type_k = ggml.GGML_TYPE_Q4_K
+    with pytest.raises(NotImplementedError, match="llama_init_from_model: type_k=12, type_v=1"):
         low.llama_init_from_model(model, params)
 
 

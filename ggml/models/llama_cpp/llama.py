@@ -200,7 +200,10 @@ class Llama(Completing):
         chat_format: None for the file's template, or the name of a format of llama_chat_format.
         chat_handler: function that answers conversations instead: see llama_chat_format.
         tokenizer: what makes tokens of texts instead of the file's vocabulary, or None.
-        type_k, type_v: type of the stored keys and values, equal: None, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_Q8_0.
+        type_k, type_v: types of the stored keys and values: GGML_TYPE_F16 (or None), F32, BF16, Q8_0, Q5_1, Q5_0, Q4_1,
+            Q4_0 or IQ4_NL.
+        vocab_only: bool; whether only the vocabulary is read: there are tokens and keys of the file then, no texts.
+        kv_overrides: dict of keys of the file with values that replace its own, or None.
         pooling_type: int; -1 for what the file says, 1 mean, 2 first token, 3 last token.
         last_n_tokens_size: int; number of tokens to which penalties apply.
         logits_all: bool; whether `eval` keeps the logits of all tokens in `scores`. Calls give log-probabilities in any

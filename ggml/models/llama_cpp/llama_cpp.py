@@ -24,6 +24,7 @@ import ggml
 from ..._owners import Owner
 from ..model import Model, load
 from ..run.batch import Batch
+from ..run.memory import TYPES
 from ..run.sequences import Sequences
 from ..text.keys import special_id
 from .constants import constants as _constants
@@ -34,7 +35,7 @@ llama_progress_callback = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_float, ctypes
 llama_log_callback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 ggml_log_callback = llama_log_callback
 FLOATS = ctypes.POINTER(ctypes.c_float)
-KV_TYPES = {ggml.GGML_TYPE_F16: "f16", ggml.GGML_TYPE_F32: "f32", ggml.GGML_TYPE_Q8_0: "q8_0"}
+KV_TYPES = {kind: name for name, kind in TYPES.items()}
 # llama.h's kinds of vocabularies and attributes of tokens, by the names and the types of a GGUF file.
 VOCAB_TYPES = {"llama": 1, "gpt2": 2, "gemma4": 2, "bert": 3, "t5": 4}
 ATTRIBUTES = {1: 4, 2: 1, 3: 8, 4: 16, 5: 2, 6: 32}
@@ -112,7 +113,7 @@ class llama_model_params(ctypes.Structure):  # noqa: N801
 
 
 class llama_context_params(ctypes.Structure):  # noqa: N801
-    """What a context has room for. Of effect are n_ctx, n_seq_max, n_threads, and type_k if type_v is equal."""
+    """What a context has room for. Of effect are n_ctx, n_seq_max, n_threads, type_k and type_v."""
 
     _fields_ = [
         *((name, ctypes.c_uint32) for name in ("n_ctx", "n_batch", "n_ubatch", "n_seq_max", "n_rs_seq",
@@ -218,12 +219,12 @@ def llama_init_from_model(model: Model, params: llama_context_params | None = No
     own = _model(model, "llama_init_from_model")
     own.runner.check("llama_init_from_model")
     p = params if params is not None else llama_context_default_params()
-    if p.type_k not in KV_TYPES or p.type_k != p.type_v:
-        raise NotImplementedError(f"llama_init_from_model: type_k={p.type_k}, type_v={p.type_v}: need equal ones of "
-                                  "F16, F32 and Q8_0")  # fmt: skip
+    if p.type_k not in KV_TYPES or p.type_v not in KV_TYPES:
+        known = ", ".join(name.upper() for name in TYPES)
+        raise NotImplementedError(f"llama_init_from_model: type_k={p.type_k}, type_v={p.type_v}: need {known}")
     threads = p.n_threads if 0 < p.n_threads <= 512 else None
     opened = load(own.runner.file.path, n_ctx=p.n_ctx or own.config.n_ctx_train, n_seq=max(1, p.n_seq_max),
-                  threads=threads, kv_type=KV_TYPES[p.type_k])  # fmt: skip
+                  threads=threads, kv_type=(KV_TYPES[p.type_k], KV_TYPES[p.type_v]))  # fmt: skip
     return Context(opened, p.n_batch, owned=True)
 
 
