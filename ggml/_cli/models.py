@@ -7,7 +7,7 @@ from .arguments import add_model, between, number
 from .output import unescaped
 from .paths import read_text
 
-KV_TYPES = ("f16", "q8_0", "f32")
+KV_TYPES = ("f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 
 
 def add_model_and_threads(parser):
@@ -62,6 +62,8 @@ def add_sampling_arguments(parser):
     names = [name[2:].replace("-", "_") for name, *_ in rows]
     parser.set_defaults(settings=["max_tokens", *names, "samplers", "seed", "stop"])
     parser.add_argument("--seed", type=between(0, 2**32 - 1), metavar="N", help="seed of random numbers (default: new)")
+    parser.add_argument("--draft", metavar="FILE", help="a smaller model with the same tokens that guesses ahead, or"
+                        " ngram for what followed the same tokens before")  # fmt: skip
     parser.add_argument("--stop", action="append", default=[], type=unescaped, metavar="TEXT",
                         help="ends the text before TEXT; can be repeated")  # fmt: skip
 
@@ -108,7 +110,12 @@ def profiled(path):
 
 def sampling(options):
     """The arguments of Model.generate."""
-    return {name: getattr(options, name) for name in options.settings}
+    draft = options.draft
+    if draft not in (None, "ngram", "mtp"):
+        from ggml.models import load
+
+        draft = load(draft, n_ctx=options.ctx, threads=options.threads)
+    return {"draft": draft, **{name: getattr(options, name) for name in options.settings}}
 
 
 def open_model(options, **more):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -127,12 +127,13 @@ def load(
     n_ctx: int | None = None,
     n_seq: int = 1,
     threads: int | None = None,
-    kv_type: str = "f16",
+    kv_type: str | Sequence[str] = "f16",
     lora: Iterable[str | os.PathLike[str]] = (),
     mmap: bool = True,
     comm: Communicator | None = None,
     split: str = "tensor",
     mmproj: str | os.PathLike[str] | None = None,
+    kv_overrides: Mapping[str, Any] | None = None,
 ) -> Model:
     """Opens a language model.
 
@@ -142,7 +143,8 @@ def load(
         n_ctx: most tokens of a sequence; None for what the file allows, at most 4,096.
         n_seq: sequences that can be decoded together.
         threads: threads to compute with; None for one on each available CPU.
-        kv_type: type of the stored keys and values: "f16", "q8_0" or "f32".
+        kv_type: type of the stored keys and values: "f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0" or
+            "iq4_nl"; or two of them, of keys and of values.
         lora: paths of adapters.
         mmap: True to map the file and adapters, so that pages are read on first use and shared with other processes;
             False to copy them into memory.
@@ -151,14 +153,15 @@ def load(
             one rank. See docs/distributed.md.
         split: how the model is divided among the ranks: "tensor", each matrix by its rows.
         mmproj: GGUF file with the model's encoder of pictures, or None; see docs/images.md.
+        kv_overrides: keys of a GGUF file with values that replace those of the file.
     Returns:
         Model.
     Raises:
         OSError: a file cannot be read.
-        TypeError: path is not a path, or lora is a single one.
+        TypeError: path is not a path, lora is a single one, or a value of kv_overrides is not of the file's kind.
         ValueError: the file is not a valid GGUF file or no model of a known architecture, a tensor or key is missing
             or has a wrong shape or value, or an argument is out of range. The message names what is wrong.
         MemoryError: there is not enough memory.
     """
     return Model(path, n_ctx=n_ctx, n_seq=n_seq, threads=threads, kv_type=kv_type, lora=lora, mmap=mmap,
-                 comm=comm, split=split, mmproj=mmproj)  # fmt: skip
+                 comm=comm, split=split, mmproj=mmproj, kv_overrides=kv_overrides)  # fmt: skip

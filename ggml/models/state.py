@@ -167,10 +167,12 @@ class States:
         return view[start + 2 * DIGEST :]
 
     def _identity(self) -> bytes:
-        """A digest of the model's file: its name, and the first bytes of some tensors."""
+        """A digest of the model's file: its name, the keys that were replaced, and the first bytes of some tensors."""
         if self._model is None:
             found, weights = blake2b(digest_size=DIGEST), self.runner.weights
             found.update(repr(self.runner.metadata.get("general.name")).encode(errors="replace"))
+            if self.runner.overrides:
+                found.update(repr(sorted(self.runner.overrides.items())).encode(errors="replace"))
             _add_samples(found, weights, sorted(weights)[:: -(-len(weights) // SAMPLED)])
             self._model = found.digest()
         return self._model

@@ -166,8 +166,6 @@ def test_arguments_of_langchain(path):
             assert llama.context_params.n_ctx == llama.n_ctx() == 128 and llama.context_params.n_batch == 8
     with pytest.warns(UserWarning, match="Llama: rope_freq_base=5000.0 is ignored: the file says 10000"):
         Llama(path, n_ctx=64, n_threads=1, rope_freq_base=5000.0).close()
-    with pytest.warns(UserWarning, match="Llama: draft_model has no effect"):
-        Llama(path, n_ctx=64, n_threads=1, draft_model=LlamaPromptLookupDecoding()).close()
 
 
 def test_a_tokenizer_of_a_program(path):

@@ -47,6 +47,25 @@ class Metadata(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._index)
 
+    def override(self, values: Mapping[str, Any], caller: str = "load") -> None:
+        """Replaces values of keys, or adds keys: integers, numbers, truth values or texts.
+
+        Raises:
+            TypeError: a value is of another kind, or of another one than the file's.
+        """
+        for key, value in values.items():
+            own = self.get(key)
+            kinds = (bool, int, float, str)
+            if (
+                not isinstance(key, str)
+                or type(value) not in kinds
+                or (own is not None and type(own) is not type(value))
+            ):
+                need = "a bool, an int, a float or a str" if own is None else f"a {type(own).__name__}, as in the file"
+                raise TypeError(f"{caller}: kv_overrides: {key!r} is {str(value)[:60]!r}: need {need}")
+        self._values |= values
+        self._index |= {key: -1 for key in values if key not in self._index}
+
     def detach(self) -> None:
         """Forgets the file: values that were read stay."""
         self._handle = None

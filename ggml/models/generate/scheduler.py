@@ -18,6 +18,7 @@ from ..sample.constraint import KINDS, Thinking, constrained, limited_to
 from .answer import Answer
 from .images import Images, has_images
 from .prompts import Prompts
+from .speculative import speculation
 from .text import Generation, Generations, check_options, stop_strings
 
 
@@ -38,7 +39,9 @@ class Generating:
             room = STEP if len(texts) > 1 else self.runner.n_ctx
             lacking = [(text, self._lacking(sequences, text)) for text in texts]
             lacking.sort(key=lambda item: len(item[1]))
-            batch, rows = Batch(), {}
+            exact = any(text.exact for text in texts)
+            batch = Batch()
+            rows: list[tuple[Generation, slice, list[int]]] = []
             prompts: list[list[int]] = []
             for text, tokens in lacking:
                 some = tokens[: whole_length(tokens, room, room)]
@@ -49,15 +52,17 @@ class Generating:
                     prompts.append(text.context)
                 room -= len(some)
                 wanted = len(some) == len(tokens)
+                guess = text.guess(room) if wanted and not (exact and sequences.memory.states) else []
+                room -= len(guess)
                 assert text.sequence is not None
-                place = batch.add(text.sequence, some, int(wanted))
+                place = batch.add(text.sequence, some + guess, len(guess) + int(wanted))
                 if wanted:
-                    rows[place.start] = text
+                    rows.append((text, place, guess))
             # a filter may call the model: all logits are kept before the first token is chosen
-            logits = self.runner.decode(batch, any(text.exact for text in texts)).copy()
-            for row, text in rows.items():
+            logits = self.runner.decode(batch, exact).copy()
+            for text, place, guess in rows:
                 if text.finish_reason is None:
-                    text.accept(logits[row])
+                    text.accept_rows(logits[place], guess)
 
     def _lacking(self, sequences: Sequences, text: Generation) -> list[int]:
         """Gives a text a sequence; returns the tokens that it lacks."""
@@ -73,7 +78,8 @@ class Generating:
         if text.sequence is None:
             text.sequence = sequences.free(text.context)
         sequences.claim(text.sequence, text)
-        return sequences.lacking(text.sequence, text.context, text.exact)
+        goes_on = text.speculation is not None and bool(text.ids)
+        return sequences.lacking(text.sequence, text.context, text.exact, goes_on)
 
     def generate(
         self,
@@ -85,6 +91,7 @@ class Generating:
         overflow: str = "stop",
         logprobs: int | None = None,
         exact: bool = False,
+        draft: Any = None,
         **settings: Any,
     ) -> Generation:
         """Continues a text.
@@ -101,6 +108,10 @@ class Generating:
             logprobs: number of alternatives whose log-probabilities are kept for each token, see Generation.
             exact: True for logits whose bits depend on nothing but the text: not on what is computed at the same time,
                 nor on what is known of the prompt. It takes longer, see docs/models.md.
+            draft: what guesses tokens ahead, which makes texts that can be guessed faster and changes none but by
+                rounding (not at all with `exact`): "ngram" for what followed the same tokens before, in the prompt or
+                in the text; another, smaller Model with the same tokens; or a function that returns token ids for
+                those so far (intc [n]). None for no guesses.
             settings: those of Sampler, such as temperature, top_k, top_p, min_p, repeat_penalty, logits_filter or
                 logit_bias; temperature 0 takes the most likely token. Where None or none is given, that of the file
                 (`general.sampling.*`), else that of Sampler. One of these limits the text to a language, which needs
@@ -115,7 +126,9 @@ class Generating:
             RuntimeError: the model is closed; from the iterator also: the context is full and overflow is "error".
         """
         sampler = self.sampler("generate", seed=seed, **settings)
-        return self.generation("generate", prompt, sampler, max_tokens, stop, overflow, logprobs, exact=exact)
+        return self.generation(
+            "generate", prompt, sampler, max_tokens, stop, overflow, logprobs, exact=exact, draft=draft
+        )
 
     def sampler(self, caller: str, **settings: Any) -> Sampler:
         """A sampler with some settings; the others are those that the file recommends."""
@@ -146,13 +159,15 @@ class Generating:
         special: bool = False,
         exact: bool = False,
         shown: Collection[int] = (),
+        draft: Any = None,
     ) -> Generation:
         self.runner.causal(caller)
         check_options(max_tokens, overflow, logprobs)
         ids = self.prompts.ids(caller, prompt, special)
         if len(ids) > self.runner.n_ctx:
             raise ValueError(f"{caller}: the prompt has {len(ids)} tokens, the context {self.runner.n_ctx} (n_ctx)")
-        return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, exact, shown)
+        guesses = speculation(caller, self.runner, draft, exact)
+        return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, exact, shown, guesses)
 
     @property
     def conversations(self) -> Conversations:
@@ -253,8 +268,8 @@ class Generating:
         question = self.conversations.question(
             caller, messages, tools, tool_choice, parallel, template, given, seen=seen
         )  # fmt: skip
-        names = ("max_tokens", "stop", "overflow", "logprobs", "exact")
-        defaults = dict(zip(names, (256, None, "stop", None, False)))
+        names = ("max_tokens", "stop", "overflow", "logprobs", "exact", "draft")
+        defaults = dict(zip(names, (256, None, "stop", None, False, None)))
         asked = {name: options.pop(name, default) for name, default in defaults.items()}
         sampler = self.sampler(caller, **options)
         if question.lark is not None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..._owners import Owner
+from ..run.sequences import common_length
 from ..sample.chain import Sampler, log_softmax
 from ..sample.choice import largest
+from .speculative import Speculation
 
 if TYPE_CHECKING:
     from .scheduler import Generating
@@ -49,6 +51,7 @@ class Generation(Owner, Iterator[str]):
         ids: token ids that were generated so far, without the one that ended the text.
         finish_reason: None while it goes on, then "stop" (the model ended the text, or a stop string occurred) or
             "length" (max_tokens, or the context is full and overflow is "stop").
+        speculation: with `draft`, what guesses; it has the numbers of tokens `guessed` and `accepted`.
         logprobs: a TokenProbability for each id, if log-probabilities were asked for.
     """
 
@@ -63,6 +66,7 @@ class Generation(Owner, Iterator[str]):
         logprobs: int | None,
         exact: bool = False,
         shown: Collection[int] = (),
+        speculation: Speculation | None = None,
     ) -> None:
         self._writer, self.sampler, self.overflow, self.exact = writer, sampler, overflow, exact
         self.prompt_ids = list(prompt_ids)
@@ -76,6 +80,7 @@ class Generation(Owner, Iterator[str]):
         self._text = StopFilter(stop)
         self.pending: list[str] = []
         self.sequence: int | None = None  # of the cache
+        self.speculation = speculation
         self.until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
         self._choosing = False
         sampler.prime(without_pictures(prompt_ids))
@@ -97,6 +102,26 @@ class Generation(Owner, Iterator[str]):
         self.finish_reason = self.finish_reason or "stop"
         self.pending = []
         self._writer.runner.forget_text(self)
+
+    def guess(self, room: int) -> list[int]:
+        """At most `room` tokens that may come after the next one."""
+        if self.speculation is None or not self.ids or self._choosing:
+            return []
+        room = min(room, self._writer.runner.n_ctx - len(self.context))
+        if self._max is not None:
+            room = min(room, self._max - len(self.ids) - 1)
+        return self.speculation.guess(self, room) if room > 0 else []
+
+    def accept_rows(self, rows: np.ndarray, guess: list[int]) -> None:
+        """Chooses tokens from logits [1 + len(guess), n_vocab] as long as those of the guess are chosen."""
+        begin = len(self.context)
+        self.accept(rows[0])
+        while self.finish_reason is None and 0 < (n := len(self.context) - begin) <= len(guess):
+            if self.context[begin:] != guess[:n]:
+                break
+            self.accept(rows[n])
+        if guess and self.speculation is not None:
+            self.speculation.judge(len(guess), common_length(self.context[begin:], guess))
 
     def accept(self, logits: np.ndarray) -> None:
         """Chooses the next token from logits [n_vocab] and takes note of its text, and of tokens that must follow."""

@@ -3,14 +3,14 @@
 `ggml replace-bindings llama-cpp-python` makes `import llama_cpp` mean this package.
 """
 
-from .constants import constants as _constants
+from . import llama_cpp as _low_level
 from .llama import Llama
 from .llama_cache import BaseLlamaCache, LlamaCache, LlamaDiskCache, LlamaRAMCache
 from .llama_grammar import LlamaGrammar
 from .llama_tokenizer import BaseLlamaTokenizer, LlamaHFTokenizer, LlamaTokenizer
 from .steps import LlamaState, LogitsProcessorList, MinTokensLogitsProcessor, StoppingCriteriaList
 
-globals().update(_constants())
+globals().update({name: getattr(_low_level, name) for name in _low_level.__all__})
 __version__ = "0.3.36"  # the release whose names these are
 
 __all__ = [
@@ -27,5 +27,5 @@ __all__ = [
     "LogitsProcessorList",
     "MinTokensLogitsProcessor",
     "StoppingCriteriaList",
-    *_constants(),
+    *_low_level.__all__,
 ]

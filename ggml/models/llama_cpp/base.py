@@ -12,18 +12,16 @@ from typing import Any
 
 import numpy as np
 
-import ggml
-
 from ..._owners import Owner
 from ..model import load
+from ..run.memory import TYPES
 from ..run.sequences import common_length
 from ..sample.chain import log_softmax
+from .vocabulary_file import VocabularyFile
 
 RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's name for "a new seed each time"
-KV_TYPES = {None: "f16", ggml.GGML_TYPE_F16: "f16", ggml.GGML_TYPE_F32: "f32", ggml.GGML_TYPE_Q8_0: "q8_0"}
+KV_TYPES = {None: "f16"} | {kind: name for name, kind in TYPES.items()}
 POOLING = {-1: None, 1: "mean", 2: "cls", 3: "last"}
-# Arguments with the only value that is supported.
-CONSTRUCTOR_DEFAULTS: dict[str, Any] = {"vocab_only": False, "kv_overrides": None}
 # Arguments about the rotary embedding, which a file has keys for: these count. With the values that mean those.
 ROPE = {
     "rope_freq_base": ("rope.freq_base", 10000.0), "rope_freq_scale": (None, 1.0), "yarn_ext_factor": (None, -1.0),
@@ -87,25 +85,28 @@ class Opened(Owner):
         chat_handler: Callable[..., Any] | None = None,
         tokenizer: Any = None,
         draft_model: Any = None,
+        vocab_only: bool = False,
+        kv_overrides: Mapping[str, bool | int | float | str] | None = None,
         **others: Any,
     ) -> None:
-        for name, only in CONSTRUCTOR_DEFAULTS.items():
-            if others.get(name, only) != only:
-                raise NotImplementedError(f"Llama: {name}={others[name]!r} is not supported: need {only!r}")
-        kinds = {KV_TYPES.get(type_k), KV_TYPES.get(type_v)}
-        if len(kinds) > 1 or None in kinds:
-            raise NotImplementedError(f"Llama: type_k={type_k}, type_v={type_v}: need F16, F32 or Q8_0 for both")
+        for name, kind in (("type_k", type_k), ("type_v", type_v)):
+            if kind not in KV_TYPES:
+                known = ", ".join(name.upper() for name in TYPES)
+                raise NotImplementedError(f"Llama: {name}={kind} is not supported: need GGML_TYPE_... of {known}")
         if pooling_type not in POOLING:
             raise NotImplementedError(f"Llama: pooling_type={pooling_type} is not supported: need -1, 1, 2 or 3")
-        if draft_model is not None:
-            warnings.warn("Llama: draft_model has no effect: tokens are computed one by one", stacklevel=2)
         self.model_path = os.fspath(model_path)
         self.chat_format, self.chat_handler, self.draft_model = chat_format, chat_handler, draft_model
         self.tokenizer_ = tokenizer if tokenizer is not None else LlamaTokenizer(self)
         lora = [] if lora_path is None else [lora_path]
-        options = {"threads": n_threads, "kv_type": kinds.pop(), "lora": lora, "mmap": use_mmap}
-        self.model = load(model_path, n_ctx=n_ctx or None, **options)  # type: ignore[arg-type]
-        if n_ctx == 0 and self.model.config.n_ctx_train > self.model.n_ctx:
+        options = {"threads": n_threads, "kv_type": (KV_TYPES[type_k], KV_TYPES[type_v]), "lora": lora,
+                   "mmap": use_mmap, "kv_overrides": kv_overrides}  # fmt: skip
+        self.model: Any
+        if vocab_only:
+            self.model = VocabularyFile(model_path, kv_overrides)
+        else:
+            self.model = load(model_path, n_ctx=n_ctx or None, **options)  # type: ignore[arg-type]
+        if not vocab_only and n_ctx == 0 and self.model.config.n_ctx_train > self.model.n_ctx:
             trained = self.model.config.n_ctx_train
             self.model.close()
             self.model = load(model_path, n_ctx=trained, **options)  # type: ignore[arg-type]
@@ -117,7 +118,8 @@ class Opened(Owner):
         self._pooling_type, self._logits_all = pooling_type, bool(logits_all)
         self._spm_infill = bool(others.get("spm_infill", False))
         self.context_params = SimpleNamespace(n_ctx=self.model.n_ctx, n_batch=others.get("n_batch", 512), seed=seed)
-        self.model_params = SimpleNamespace(n_gpu_layers=0, use_mmap=use_mmap, vocab_only=False)
+        self.model_params = SimpleNamespace(n_gpu_layers=0, use_mmap=use_mmap, vocab_only=vocab_only)
+        self.n_batch = self.context_params.n_batch
         self.cache: Any = None
         self._logits: np.ndarray | None = None
         self.set_seed(seed)

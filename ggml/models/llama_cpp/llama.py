@@ -24,6 +24,7 @@ from .fim import infill_ids
 from .hub import fetch
 from .llama_cache import BaseLlamaCache, LlamaCache, LlamaDiskCache, LlamaRAMCache
 from .llama_chat_format import ChatFormatter, get_chat_completion_handler
+from .llama_cpp import Context
 from .llama_grammar import LlamaGrammar
 from .steps import LlamaState, LogitsProcessorList, Stepping, StoppingCriteriaList, stopping
 
@@ -190,7 +191,9 @@ class Completing(Stepping):
         sampler = self.model.writer.sampler(caller, **settings)
         self._recall(ids)
         shown = question.shown if question is not None else ()
-        text = self.model.writer.generation(caller, ids, sampler, limit, stop, "stop", logprobs, shown=shown)
+        text = self.model.writer.generation(
+            caller, ids, sampler, limit, stop, "stop", logprobs, shown=shown, draft=self.draft_model
+        )
         text.until = until
         return text
 
@@ -208,18 +211,24 @@ class Llama(Completing):
         chat_format: None for the file's template, or the name of a format of llama_chat_format.
         chat_handler: function that answers conversations instead: see llama_chat_format.
         tokenizer: what makes tokens of texts instead of the file's vocabulary, or None.
-        type_k, type_v: type of the stored keys and values, equal: None, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_Q8_0.
+        type_k, type_v: types of the stored keys and values: GGML_TYPE_F16 (or None), F32, BF16, Q8_0, Q5_1, Q5_0, Q4_1,
+            Q4_0 or IQ4_NL.
+        vocab_only: bool; whether only the vocabulary is read: there are tokens and keys of the file then, no texts.
+        kv_overrides: dict of keys of the file with values that replace its own, or None.
         pooling_type: int; -1 for what the file says, 1 mean, 2 first token, 3 last token.
         last_n_tokens_size: int; number of tokens to which penalties apply.
         logits_all: bool; whether `eval` keeps the logits of all tokens in `scores`. Calls give log-probabilities in any
             case.
+        draft_model: what guesses tokens ahead, as LlamaPromptLookupDecoding does, or None; see Model.generate.
         others: arguments about GPUs, batches and messages, and unknown ones, are accepted and have no effect; a warning
-            names options of the rotary embedding that differ from the file, which counts, and draft_model.
+            names options of the rotary embedding that differ from the file, which counts.
 
     Raises:
         NotImplementedError: an argument asks for something that is not there.
         OSError, ValueError, MemoryError: see ggml.models.load.
     """
+
+    _context: Context | None = None
 
     @classmethod
     def from_pretrained(
@@ -259,6 +268,13 @@ class Llama(Completing):
         if options.get("stream"):
             return (chat.ChatCompletionChunk(**chunk) for chunk in answer)
         return chat.ChatCompletion(**answer)
+
+    @property
+    def ctx(self) -> Context:
+        """What functions of llama.h take for a context; the first sequence is that of `eval`."""
+        if self._context is None:
+            self._context = Context(self.model, self.n_batch)
+        return self._context
 
     def __enter__(self) -> Llama:
         return self

@@ -26,14 +26,15 @@ class Tensors:
     """Tensors in memory of their own, which is freed with the object.
 
     Args:
-        kind: GGML_TYPE_*.
+        kinds: GGML_TYPE_* of all of them, or of each.
         shapes: their ne.
     """
 
-    def __init__(self, kind: int, *shapes: tuple[int, int, int]) -> None:
+    def __init__(self, kinds: int | Sequence[int], *shapes: tuple[int, int, int]) -> None:
         self.buffer: Any = None
         self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
-        self.items = [ggml.ggml_new_tensor_3d(self.ctx, kind, *ne) for ne in shapes]
+        each = [kinds] * len(shapes) if isinstance(kinds, int) else kinds
+        self.items = [ggml.ggml_new_tensor_3d(self.ctx, kind, *ne) for kind, ne in zip(each, shapes, strict=True)]
         self.buffer = ggml.ggml_backend_alloc_ctx_tensors_from_buft(self.ctx, ggml.ggml_backend_cpu_buffer_type())
         if not self.buffer:
             sizes = " and ".join(" x ".join(map(str, ne)) for ne in shapes)
@@ -59,11 +60,11 @@ class PagedCache:
 
     Args:
         spec: Paged or Window.
-        kind: type of the elements.
+        kinds: types of the keys and of the values.
     """
 
-    def __init__(self, spec: keeps.Paged | keeps.Window, kind: int) -> None:
-        self.spec, self.kind = spec, kind
+    def __init__(self, spec: keeps.Paged | keeps.Window, kinds: tuple[int, int]) -> None:
+        self.spec, self.kinds = spec, kinds
         self.window: int = getattr(spec, "window", 0)
         self._tensors: Tensors | None = None
 
@@ -81,7 +82,7 @@ class PagedCache:
         s, former = self.spec, self._tensors
         if former is not None and former.items[0].contents.ne[1] >= cells:
             return
-        new = Tensors(self.kind, (s.key_dim, cells, s.heads), (s.value_dim, cells, s.heads))
+        new = Tensors(self.kinds, (s.key_dim, cells, s.heads), (s.value_dim, cells, s.heads))
         for old, grown in zip(former.items if former else [], new.items):
             held = raw(old)
             raw(grown)[:, : held.shape[1]] = held
@@ -220,19 +221,19 @@ Cache = PagedCache | SharedCache | StateCache
 Layers = Sequence[Mapping[str, Any]]
 
 
-def layer_caches(specs: Sequence[Any], kind: int) -> list[dict[str, Any]]:
+def layer_caches(specs: Sequence[Any], kinds: tuple[int, int]) -> list[dict[str, Any]]:
     """The caches of all layers: for each by what they do, "attention", "state", "conv".
 
     Args:
         specs: what an architecture's `caches` returned.
-        kind: type of keys and values.
+        kinds: types of keys and of values.
     """
     layers: list[dict[str, Any]] = []
     for spec in specs:
         layer: dict[str, Any] = {}
         for part in keeps.parts_of(spec):
             if isinstance(part, (keeps.Paged, keeps.Window)):
-                layer["attention"] = PagedCache(part, kind)
+                layer["attention"] = PagedCache(part, kinds)
             elif isinstance(part, keeps.Shared):
                 layer["attention"] = SharedCache(_source(layers, part.layer))
             elif isinstance(part, keeps.ShortConv):

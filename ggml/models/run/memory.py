@@ -22,7 +22,11 @@ from ..arch.keeps import parts_of
 from .cache import PagedCache, StateCache, layer_caches
 from .pages import PAGE, SCRAP, PagePool, PageTable
 
-TYPES = {"f32": ggml.GGML_TYPE_F32, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0}
+TYPES = {
+    "f32": ggml.GGML_TYPE_F32, "f16": ggml.GGML_TYPE_F16, "bf16": ggml.GGML_TYPE_BF16, "q8_0": ggml.GGML_TYPE_Q8_0,
+    "q5_1": ggml.GGML_TYPE_Q5_1, "q5_0": ggml.GGML_TYPE_Q5_0, "q4_1": ggml.GGML_TYPE_Q4_1, "q4_0": ggml.GGML_TYPE_Q4_0,
+    "iq4_nl": ggml.GGML_TYPE_IQ4_NL,
+}  # fmt: skip
 MAGIC = b"GGKV\x02\0\0\0"
 SNAPSHOTS = 4  # most copies of the states of a sequence
 APART = 32  # tokens between two of them, at least
@@ -66,7 +70,7 @@ class Memory:
         format: what must be equal for a saved sequence to be loaded.
         n_ctx: most tokens of a sequence.
         n_seq: how many sequences there usually are.
-        kv_type: "f16", "f32" or "q8_0".
+        kv_type: see load.
         margin: so many tokens before a sliding window are kept.
         n_vocab: number of tokens that there are.
         before_change: called before memory moves that graphs use.
@@ -78,13 +82,14 @@ class Memory:
     """
 
     def __init__(
-        self, specs: Sequence[Any], format: dict[str, Any], n_ctx: int, n_seq: int, kv_type: str, margin: int,
-        n_vocab: int, before_change: Callable[[], Any],
+        self, specs: Sequence[Any], format: dict[str, Any], n_ctx: int, n_seq: int, kv_type: str | Sequence[str],
+        margin: int, n_vocab: int, before_change: Callable[[], Any],
     ) -> None:  # fmt: skip
-        kind = kind_of(kv_type, specs)
+        names = kv_type if isinstance(kv_type, (tuple, list)) else (kv_type, kv_type)
+        kinds = kinds_of(names, specs)
         self.n_ctx, self.n_vocab = n_ctx, n_vocab
-        self.layers = layer_caches(specs, kind)
-        self.format = {**format, "layers": [repr(spec) for spec in specs], "type": kv_type}
+        self.layers = layer_caches(specs, kinds)
+        self.format = {**format, "layers": [repr(spec) for spec in specs], "type": "/".join(dict.fromkeys(names))}
         caches = [cache for layer in self.layers for cache in layer.values()]
         self.paged = [cache for cache in caches if isinstance(cache, PagedCache)]
         self.states = [cache for cache in caches if isinstance(cache, StateCache)]
@@ -304,18 +309,16 @@ class Memory:
         return held
 
 
-def kind_of(kv_type: str, specs: Sequence[Any]) -> int:
-    """The type of keys and values."""
-    if kv_type not in TYPES:
-        raise ValueError(f"load: kv_type is {kv_type!r}: need one of {', '.join(TYPES)}")
-    kind = TYPES[kv_type]
-    block = ggml.ggml_blck_size(kind)
-    for spec in specs:
-        for part in parts_of(spec):
-            dims = getattr(part, "key_dim", 0), getattr(part, "value_dim", 0)
-            if any(dim % block for dim in dims):
-                raise ValueError(
-                    f"load: kv_type is {kv_type!r}, heads have {dims[0]} and {dims[1]} elements: need multiples of "
-                    f"{block}"
-                )
-    return kind
+def kinds_of(names: Sequence[Any], specs: Sequence[Any]) -> tuple[int, int]:
+    """The types of keys and of values."""
+    wrong = [name for name in names if not isinstance(name, str) or name not in TYPES]
+    if wrong or len(names) != 2:
+        raise ValueError(f"load: kv_type is {(wrong or [names])[0]!r}: need one of {', '.join(TYPES)}, or two of them")
+    kinds = TYPES[names[0]], TYPES[names[1]]
+    parts = [part for spec in specs for part in parts_of(spec)]
+    for name, kind, what in zip(names, kinds, ("key_dim", "value_dim"), strict=True):
+        block = ggml.ggml_blck_size(kind)
+        for dim in {getattr(part, what, 0) for part in parts}:
+            if dim % block:
+                raise ValueError(f"load: kv_type is {name!r}, a head has {dim} elements: need a multiple of {block}")
+    return kinds

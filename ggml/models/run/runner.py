@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from ..._owners import LockOwner
 from ..arch import caches_of
 from ..conversion.folder import open_model
 from ..files.config import Config
+from ..files.model_file import Metadata
 from .batch import Batch, ImageToken
 from .decoder import STEP, Decoder
 from .graphs import GraphPool, Parts, Shape, Step
@@ -44,6 +45,7 @@ class Runner(LockOwner):
         graphs: the graphs that are prepared.
         points: the names of the values that can be traced and changed.
         loras, edits, tracer: what graphs are built of beside the weights.
+        overrides: values of keys that replace those of the file.
     """
 
     @property
@@ -57,11 +59,12 @@ class Runner(LockOwner):
         n_ctx: int | None = None,
         n_seq: int = 1,
         threads: int | None = None,
-        kv_type: str = "f16",
+        kv_type: str | Sequence[str] = "f16",
         lora: Iterable[str | os.PathLike[str]] = (),
         mmap: bool = True,
         comm: Communicator | None = None,
         split: str = "tensor",
+        kv_overrides: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.comm = comm if comm is not None and comm.size > 1 else None
@@ -85,12 +88,24 @@ class Runner(LockOwner):
         self.graphs = GraphPool(self.parts, self.threads)
         self.file = open_model(path, mmap or self.comm is not None)  # a rank copies its part only
         try:
+            self.overrides = dict(kv_overrides or {})
+            if self.overrides:
+                self._override(self.overrides)
             self._open(n_ctx, n_seq, kv_type, lora)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]]) -> None:
+    def _override(self, values: Mapping[str, Any]) -> None:
+        """Replaces keys of the file."""
+        metadata = self.file.metadata
+        if not isinstance(metadata, Metadata):
+            raise ValueError(f"load: kv_overrides: {self.file.path} is no GGUF file, of which keys can be replaced")
+        metadata.override(values)
+
+    def _open(
+        self, n_ctx: int | None, n_seq: int, kv_type: str | Sequence[str], lora: Iterable[str | os.PathLike[str]]
+    ) -> None:
         self.metadata, self.weights = self.file.metadata, self.file.tensors
         self.config: Config = config_of(self.file)
         limit = min(self.config.n_ctx_train, DEFAULT_CTX)

@@ -63,11 +63,11 @@ class Sequences:
         free = [i for i, owner in enumerate(owners) if owner is None or owner.finish_reason is not None]
         return max(free, key=lambda i: common_length(self.items[i].ids, ids), default=0)
 
-    def lacking(self, number: int, ids: list[int], exact: bool = False) -> list[int]:
+    def lacking(self, number: int, ids: list[int], exact: bool = False, goes_on: bool = False) -> list[int]:
         """Prepares a sequence to hold some tokens: shortens it to what is equal, or takes a beginning of another one.
 
         Quantised matrices times few columns are rounded otherwise than times many: the end of what is new is never
-        computed alone, so that a prompt gives the same text again.
+        computed alone, so that a prompt gives the same text again, unless the text `goes_on`.
 
         Returns:
             The tokens that it lacks.
@@ -75,7 +75,7 @@ class Sequences:
         held = self.items[number]
         if lacks_one(held.ids, ids) and (not exact or held.exact == len(held.ids)):
             return ids[-1:]
-        most = max(0, len(ids) - (1 if exact else REPEATED))
+        most = max(0, len(ids) - (1 if exact or goes_on else REPEATED))
 
         def useful(other: Held) -> int:
             length = min(common_length(other.ids, ids), most)

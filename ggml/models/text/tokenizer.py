@@ -145,14 +145,16 @@ class Tokenizer(Vocabulary):
         Returns:
             str, without the space that `encode` puts before a text with vocabularies that do so.
         """
+        return self.decode_bytes(ids, special).decode(errors="replace")
+
+    def decode_bytes(self, ids: Iterable[int], special: bool = False) -> bytes:
+        """The bytes of tokens, which need not be UTF-8; see decode."""
         try:
             tokens = [int(token) for token in ids]
         except (TypeError, ValueError):
             raise TypeError(f"detokenize: the tokens are {str(ids)[:60]}: need a list of integers") from None
         data = b"".join([self.piece(token, special) for token in tokens])
-        if self._encoder.space_prefix and data[:1] == b" ":
-            data = data[1:]
-        return data.decode(errors="replace")
+        return data[1:] if self._encoder.space_prefix and data[:1] == b" " else data
 
     def decoder(self, shown: Collection[int] = ()) -> Decoder:
         """Decodes tokens one after the other, as text that continues another; control tokens of `shown` have texts."""

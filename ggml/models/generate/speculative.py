@@ -1,0 +1,246 @@
+"""Guessing ahead: several tokens are computed together, and those that the sampler draws as well are kept.
+
+A model computes a few tokens in hardly more time than one. So what a text may go on with is guessed, and the guess is
+computed together with the next token. The sampler then draws token by token from the logits after each: as long as it
+draws what was guessed, the next logits are those of the text. What is drawn follows the same distribution, whatever was
+guessed, and takes the same random numbers.
+
+A ledger bounds what wrong guesses cost: it counts in steps, the time that one token takes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+import ggml
+
+from ..run.batch import Batch
+from ..run.exact import ROWS_QUANTISED
+from ..run.runner import Runner
+
+NGRAMS = (6, 4, 3, 2)  # lengths of the ends of a text that are looked up, the longest first
+SHORTEST, FIRST, LONGEST = 3, 8, 24  # tokens of a guess, as far as the ledger allows them
+CREDIT, SHARE, MOST_CREDIT = 1.0, 0.02, 8.0  # steps that guesses may cost: at first, for each token, at most
+SEVERAL, EACH = 0.5, 0.1  # steps that computing several tokens takes more than one token, and each further token
+CONFIDENT = 0.5  # least probability of a token in the eyes of a second model
+PADDING = 128  # tokens that one of two vocabularies may have more
+PREDICTION_LAYERS = "nextn_predict_layers"
+
+Guess = tuple[list[int], float]
+
+
+class Source(Protocol):
+    """What guesses.
+
+    Attributes:
+        cost: steps that finding a token takes.
+    """
+
+    cost: float
+
+    def guess(self, text: Any, most: int) -> Guess:
+        """At most so many tokens that a Generation may go on with, and the steps that it took to find them."""
+
+
+class Ngrams:
+    """Guesses that a text goes on as it did where its last tokens occurred before, in the prompt or in the text."""
+
+    cost = 0.0
+
+    def __init__(self) -> None:
+        self._known = 0  # tokens whose ends are in the table
+        self._places: dict[tuple[int, ...], int] = {}  # what follows the latest occurrence
+
+    def guess(self, text: Any, most: int) -> Guess:
+        ids = text.sampler.ids
+        for end in range(self._known + 1, len(ids)):  # the end of the text itself is not among the places
+            for size in NGRAMS:
+                if size <= end:
+                    self._places[tuple(ids[end - size : end])] = end
+        self._known = max(self._known, len(ids) - 1)
+        for size in NGRAMS:
+            place = self._places.get(tuple(ids[-size:])) if size <= len(ids) else None
+            if place is not None:
+                found = ids[place : place + most]
+                period = len(found)  # a repetition that reaches the end of the text goes on
+                return [found[i % period] for i in range(most)] if period < most else found, 0.0
+        return [], 0.0
+
+
+class Function:
+    """Guesses what a function returns: a sequence of token ids after an array intc [n]."""
+
+    cost = 0.0
+
+    def __init__(self, function: Callable[[np.ndarray], Sequence[int]], n_vocab: int) -> None:
+        self._function, self._n_vocab = function, n_vocab
+
+    def guess(self, text: Any, most: int) -> Guess:
+        found = np.asarray(self._function(np.array(text.sampler.ids, np.intc)))
+        if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+            raise TypeError(f"generate: draft returned {str(found)[:60]}: need a list of token ids")
+        ids = found[:most].tolist()
+        bad = [token for token in ids if not 0 <= token < self._n_vocab]
+        if bad:
+            raise ValueError(f"generate: draft returned the token {bad[0]}: need ids from 0 to {self._n_vocab - 1}")
+        return ids, 0.0
+
+
+class SecondModel:
+    """Guesses what another model finds most likely, as long as it is rather certain.
+
+    It does not wait for a model that another thread uses: it guesses nothing then.
+
+    Args:
+        runner: of the other model.
+        n_vocab: the number of tokens of the model that writes.
+        cost: steps of the model that writes which a step of the other one takes.
+        wait: whether it waits for the other model in any case.
+    """
+
+    def __init__(self, runner: Runner, n_vocab: int, cost: float, wait: bool) -> None:
+        self.runner, self._n_vocab, self.cost, self._wait = runner, n_vocab, cost, wait
+        self._sequence: int | None = None
+        self._text: Callable[[], Any] = lambda: None
+
+    @property
+    def finish_reason(self) -> str | None:
+        """None as long as the text goes on: the sequence of the other model belongs to it."""
+        text = self._text()
+        return "stop" if text is None else text.finish_reason
+
+    def guess(self, text: Any, most: int) -> Guess:
+        lock = self.runner.lock
+        if not lock.acquire(blocking=self._wait):
+            return [], 0.0
+        try:
+            return self._guess(text, most)
+        finally:
+            lock.release()
+
+    def _guess(self, text: Any, most: int) -> Guess:
+        runner, ids = self.runner, text.context
+        sequences = runner.causal("generate: draft")
+        if len(ids) + most > runner.n_ctx:
+            return [], 0.0
+        begins = self._sequence is None
+        if self._sequence is None:
+            self._text = weakref.ref(text)
+            self._sequence = sequences.free(ids)
+        sequences.claim(self._sequence, self)
+        tokens = sequences.lacking(self._sequence, ids, goes_on=True)
+        if max(tokens) >= runner.config.n_vocab:
+            return [], 0.0
+        steps = 0.0 if begins else EACH * (len(tokens) - 1)
+        found: list[int] = []
+        while len(found) < most:
+            batch = Batch()
+            batch.add(self._sequence, tokens)
+            logits = runner.decode(batch)[0]
+            steps += 1
+            token = int(logits.argmax())
+            if token >= self._n_vocab or not np.exp(logits - logits[token]).sum() * CONFIDENT <= 1:
+                break
+            found.append(token)
+            tokens = [token]
+        return found, steps * self.cost
+
+
+class Speculation:
+    """The guesses for one text, and what came of them.
+
+    Args:
+        source: what guesses.
+        free: so many tokens are computed together with the next one in the same time, and never more; 0 for a ledger.
+
+    Attributes:
+        guessed: the number of tokens that were guessed.
+        accepted: the number of those that became part of the text.
+    """
+
+    def __init__(self, source: Source, free: int = 0) -> None:
+        self.source, self._free = source, free
+        self.guessed = self.accepted = 0
+        self._credit, self._length = CREDIT, free or FIRST
+
+    def guess(self, text: Any, most: int) -> list[int]:
+        """At most `most` tokens that a text may go on with; none where wrong ones would cost too much."""
+        self._credit = min(MOST_CREDIT, self._credit + SHARE)
+        several, each = (0.0, 0.0) if self._free else (SEVERAL, EACH)
+        each_found = each + self.source.cost
+        length = min(most, self._length)
+        if each_found:
+            length = min(length, int((self._credit - several) / each_found))
+        if length < 1:
+            return []
+        found, cost = self.source.guess(text, length)
+        self._credit -= cost + (several + each * len(found) if found else 0.0)
+        self.guessed += len(found)
+        return found
+
+    def judge(self, guessed: int, accepted: int) -> None:
+        """Takes note of how many tokens of a guess became part of the text."""
+        self.accepted += accepted
+        self._credit = min(MOST_CREDIT, self._credit + accepted)
+        if not self._free:
+            self._length = min(LONGEST, 2 * self._length) if accepted == guessed else max(SHORTEST, accepted + 1)
+
+
+def speculation(caller: str, runner: Runner, draft: Any, exact: bool) -> Speculation | None:
+    """What guesses for a text, from the argument `draft` of generate; None for None.
+
+    Raises:
+        TypeError: draft is of the wrong kind.
+        ValueError: draft is another text, a model with another vocabulary, or asks for what the file does not have.
+    """
+    if draft is None:
+        return None
+    source: Source
+    other = getattr(draft, "runner", None)
+    if isinstance(draft, str):
+        if draft == "mtp":
+            raise ValueError(f"{caller}: draft is 'mtp': {_prediction_layers(runner)}")
+        if draft != "ngram":
+            raise ValueError(f"{caller}: draft is {draft!r}: need 'ngram', a Model or a function")
+        source = Ngrams()
+    elif isinstance(other, Runner):
+        check_vocabularies(caller, runner, other)
+        own, its = (sum(map(ggml.ggml_nbytes, r.weights.values())) for r in (runner, other))
+        source = SecondModel(other, runner.config.n_vocab, its / own, wait=runner.comm is not None)
+    elif callable(draft):
+        source = Function(draft, runner.config.n_vocab)
+    else:
+        raise TypeError(f"{caller}: draft is a {type(draft).__name__}: need 'ngram', a Model or a function")
+    return Speculation(source, ROWS_QUANTISED - 1 if exact else 0)
+
+
+def _prediction_layers(runner: Runner) -> str:
+    """Why a model cannot guess for itself."""
+    key = f"{runner.config.arch}.{PREDICTION_LAYERS}"
+    if runner.metadata.get(key):
+        return f"the prediction layers of {runner.file.path} ({key}) can't be computed: need 'ngram' or a Model"
+    return f"{runner.file.path} has no prediction layers (no key {key}): need 'ngram' or a Model"
+
+
+def check_vocabularies(caller: str, runner: Runner, other: Runner) -> None:
+    """Refuses a second model whose tokens are others. One of them may have a few more at the end, as padding."""
+    if other is runner:
+        raise ValueError(f"{caller}: draft is the model itself: need another, smaller one")
+    other.causal(f"{caller}: draft")
+    sizes = runner.config.n_vocab, other.config.n_vocab
+    need = f"need the {sizes[0]} tokens of {runner.file.path}"
+    if abs(sizes[0] - sizes[1]) > PADDING:
+        raise ValueError(f"{caller}: draft has {sizes[1]} tokens: {need}")
+    for key in ("model", "bos_token_id", "eos_token_id"):
+        own, its = (r.metadata.get(f"tokenizer.ggml.{key}") for r in (runner, other))
+        if own != its:
+            raise ValueError(f"{caller}: draft has {its!r} for tokenizer.ggml.{key}: need {own!r}, the model's")
+    texts = [r.metadata.get("tokenizer.ggml.tokens") or [] for r in (runner, other)]
+    count = min(map(len, texts))
+    if texts[0][:count] != texts[1][:count]:
+        index = next(i for i in range(count) if texts[0][i] != texts[1][i])
+        raise ValueError(f"{caller}: token {index} of draft is {texts[1][index]!r}: need {texts[0][index]!r}")
