@@ -45,6 +45,7 @@ class Generation(Owner, Iterator[str]):
         finish_reason: None while it goes on, then "stop" (the model ended the text, or a stop string occurred) or
             "length" (max_tokens, or the context is full and overflow is "stop").
         logprobs: a TokenProbability for each id, if log-probabilities were asked for.
+        cached: tokens of the prompt that were not computed, as they were known; None before the first are computed.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Generation(Owner, Iterator[str]):
         self._text = StopFilter(stop)
         self.pending: list[str] = []
         self.sequence: int | None = None  # of the cache
+        self.cached: int | None = None
         self.until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
         self._choosing = False
         sampler.prime(prompt_ids)
@@ -84,7 +86,8 @@ class Generation(Owner, Iterator[str]):
                     raise StopIteration
                 if self._choosing:
                     raise RuntimeError("generate: a filter can't continue the text for which it is called")
-                self._writer.advance([self])
+                for error in self._writer.advance([self]).values():
+                    raise error
             return pending.pop(0)
 
     def close(self) -> None:
