@@ -1,5 +1,5 @@
 """Endpoints: a module for each form of the interface."""
 
-from . import chat, status
+from . import chat, completions, embeddings, status, tokens
 
-ROUTERS = [status.router, chat.router]
+ROUTERS = [module.router for module in (status, chat, completions, embeddings, tokens)]
