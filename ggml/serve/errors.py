@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from .._errors import bare
@@ -85,7 +86,7 @@ def _place(parts: Any) -> str:
     return found.removeprefix(".")
 
 
-def _of_validation(error: RequestValidationError) -> ServeError:
+def _of_validation(error: RequestValidationError | ValidationError) -> ServeError:
     first = error.errors()[0]
     place = _place(first.get("loc", ()))
     if first["type"] == "json_invalid":
@@ -102,7 +103,8 @@ def install(app: FastAPI) -> None:
         return error.response(request.url.path)
 
     @app.exception_handler(RequestValidationError)
-    async def of_validation(request: Request, error: RequestValidationError) -> JSONResponse:
+    @app.exception_handler(ValidationError)  # where one form of a request becomes another
+    async def of_validation(request: Request, error: RequestValidationError | ValidationError) -> JSONResponse:
         return _of_validation(error).response(request.url.path)
 
     @app.exception_handler(AnyHTTPException)

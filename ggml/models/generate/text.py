@@ -90,6 +90,11 @@ class Generation(Owner, Iterator[str]):
                     raise error
             return pending.pop(0)
 
+    @property
+    def stopped_by(self) -> str | None:
+        """The stop string that ended the text, None if it ended otherwise or goes on."""
+        return self._text.found
+
     def close(self) -> None:
         """Ends the text here and releases its memory."""
         self.finish_reason = self.finish_reason or "stop"
