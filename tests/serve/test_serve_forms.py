@@ -149,7 +149,8 @@ def test_responses_as_chats():
 
 
 @pytest.mark.parametrize("body", [
-    {}, {"input": []}, {"input": [{"type": "reasoning"}]}, {"input": "x", "previous_response_id": "r"}, {"input": [{"type": "computer_call"}]},
+    {}, {"input": []}, {"input": [{"type": "reasoning"}]}, {"input": "x", "previous_response_id": "r"},
+    {"input": [{"type": "computer_call"}]},
     {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
     {"input": "x", "tools": [{"type": "web_search"}]}, {"input": "x", "text": {"format": {"type": "xml"}}},
 ])  # fmt: skip
