@@ -83,6 +83,16 @@ class Engine:
         """Makes the thread look for what others changed."""
         self._do(lambda: None)
 
+    def compute(self, model: Model, function: Callable[[Model], R]) -> Future[R]:
+        """What a function computes with a model, between two steps."""
+
+        def work() -> R:
+            if model not in self._lanes:
+                raise _ended()
+            return self._lanes[model].compute(function)
+
+        return self.call(work)
+
     def call(self, function: Callable[[], R]) -> Future[R]:
         """Calls a function between two steps."""
         if not self.alive():

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..models import Generation, Model, TokenProbability
 from ..models.generate.batching import Scheduler
@@ -73,6 +73,7 @@ class Ticket:
         return found if found.pieces or found.logprobs or found.finish else None
 
 
+R = TypeVar("R")
 Delivery = tuple[Ticket, Progress]
 
 
@@ -133,8 +134,7 @@ class Lane:
             ticket = self._active.pop(text)
             out.append((ticket, Progress([], [], None, served(error))))
         for text in put_back:
-            self._waiting.append(self._active.pop(text))  # it is older than those that came since
-            self._metrics.put_back.labels(self.name).inc()
+            self._wait_again(text)
         for text, ticket in list(self._active.items()):
             before = ticket.last
             progress = ticket.progress(now)
@@ -172,6 +172,23 @@ class Lane:
                 error = ServeError(504, f"the request took longer than {ticket.timeout:g} s")
                 out.append((ticket, Progress([], [], None, error)))
         return out
+
+    def compute(self, function: Callable[[Model], R]) -> R:
+        """What a function computes with the model; texts make room for it if need be."""
+        while True:
+            try:
+                return function(self.model)
+            except MemoryError:
+                if self._scheduler.make_room():
+                    continue
+                if not self._scheduler.active:
+                    raise
+            self._wait_again(self._scheduler.put_back())
+
+    def _wait_again(self, text: Generation) -> None:
+        """Lets a text wait that was put back; it is older than those that came since."""
+        self._waiting.append(self._active.pop(text))
+        self._metrics.put_back.labels(self.name).inc()
 
     def fail(self, error: ServeError) -> list[Delivery]:
         """Ends all texts with an error."""

@@ -73,7 +73,7 @@ class Service:
         lease = await self.catalog.lease(name)
         try:
             with asked_by_client():
-                return await asyncio.wrap_future(self.engine.call(lambda: function(lease.model)))
+                return await asyncio.wrap_future(self.engine.compute(lease.model, function))
         finally:
             lease.release()
 

@@ -1,6 +1,7 @@
 """Completions, texts to fill in, embeddings, tokens, templates: against the model itself."""
 
 import base64
+import concurrent.futures
 import contextlib
 
 import numpy as np
@@ -106,6 +107,23 @@ def test_embeddings(client, model):
     assert found["usage"]["prompt_tokens"] == sum(len(model.tokenize(text)) for text in texts)
     for body in ({"input": "one", "dimensions": 999}, {"input": ""}, {"input": "xq" * 200}, {"input": []}, {}):
         post(client, "/v1/embeddings", 400, **body)
+
+
+def test_embeddings_get_the_memory_of_texts(model, tmp_path):
+    """Room for 256 tokens: what ended texts hold goes first, then a text that is written begins again."""
+    path = server.write(tmp_path / "m.gguf")
+    application = app({"m": path}, **{**SETTINGS, "tokens": 256})
+    with TestClient(application) as client, contextlib.ExitStack() as stack:
+        for text in "abcd":
+            post(client, "/v1/completions", prompt=text * 60, max_tokens=1)
+        expected = model.embed(["x" * 120, *"abcdefgh"], normalize=True)
+        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
+        body = {"prompt": "hello", "max_tokens": 200, "logit_bias": {"65": 1e6}, **GREEDY}
+        text = pool.submit(lambda: post(client, "/v1/completions", **body))
+        for _ in range(3):
+            found = post(client, "/v1/embeddings", input=["x" * 120, *"abcdefgh"])["data"]
+            np.testing.assert_allclose([item["embedding"] for item in found], expected, atol=2e-3)
+        assert text.result(20)["usage"]["completion_tokens"] == 200
 
 
 def test_tokens_and_templates(client, model):

@@ -68,9 +68,9 @@ class Scheduler:
                     failed = self.writer.advance(list(self.active.values()), self._chunk)
                     break
                 except MemoryError as error:
-                    if self._give_up_something():
+                    if self.make_room():
                         continue
-                    text = self._put_back()
+                    text = self.put_back()
                     if self.active:
                         put_back.append(text)
                     else:
@@ -104,7 +104,7 @@ class Scheduler:
     def _sequences(self) -> Sequences:
         return self.writer.runner.causal("generate")
 
-    def _give_up_something(self) -> bool:
+    def make_room(self) -> bool:
         """Frees pages that no active text needs; false if there are none."""
         if self._kept:
             del self._kept[0]
@@ -115,8 +115,8 @@ class Scheduler:
             sequences.empty(number)
         return bool(unused)
 
-    def _put_back(self) -> Generation:
-        """Takes the sequence from the text that began last."""
+    def put_back(self) -> Generation:
+        """Takes the sequence from the active text that began last; it is not active any more."""
         number, text = self.active.popitem()
         self._sequences.empty(number)
         text.sequence, self._full = None, True

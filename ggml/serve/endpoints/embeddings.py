@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import base64
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request
 
 from ...models import Model
+from ...models.run.pages import PAGE
 from ..errors import ServeError
+from ..lane import token_limit
 from ..schemas import EmbeddingRequest, RerankRequest
 from ..service import service_of
 from .completions import prompts_of
 
 router = APIRouter(tags=["numbers"])
-TOGETHER = 512  # tokens that are embedded in one step, which other texts wait for
+PAGES = 16  # of tokens that are embedded in one step, which other texts wait for
 
 
 @router.post("/v1/embeddings")
@@ -35,12 +38,7 @@ async def embeddings(body: EmbeddingRequest, request: Request) -> dict[str, Any]
         ids = await service.prepare(lease.name, tokens)
         rows: list[np.ndarray] = []
         while len(rows) < len(ids):
-            some, room = [ids[len(rows)]], TOGETHER - len(ids[len(rows)])
-            for more in ids[len(rows) + 1 :]:
-                room -= len(more)
-                if room < 0:
-                    break
-                some.append(more)
+            some = together(ids[len(rows) :], min(PAGES, token_limit(lease.model, service.options) // PAGE))
             rows += [*await service.compute(lease.name, partial(embedded, texts=some))]
     finally:
         lease.release()
@@ -51,6 +49,12 @@ async def embeddings(body: EmbeddingRequest, request: Request) -> dict[str, Any]
     ]
     return {"object": "list", "data": found, "model": lease.name,
             "usage": {"prompt_tokens": asked, "total_tokens": asked}}  # fmt: skip
+
+
+def together(texts: list[list[int]], pages: int) -> list[list[int]]:
+    """The first texts that need so many pages in all, at least one."""
+    needed = accumulate(-(-len(text) // PAGE) for text in texts)
+    return texts[: max(1, sum(pages >= count for count in needed))]
 
 
 def embedded(model: Model, texts: list[list[int]]) -> np.ndarray:
