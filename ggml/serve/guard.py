@@ -12,7 +12,7 @@ from typing import Any
 from .errors import ServeError
 from .options import Options
 
-PUBLIC = ("/", "/health", "/page.js", "/page.css")  # paths that need no key
+PUBLIC = ("/", "/page.js", "/page.css", "/health")  # paths that need no key
 NOBODY = "-"  # the client of requests without a key and an address
 
 

@@ -1,5 +1,6 @@
 """Endpoints: a module for each form of the interface."""
 
-from . import chat, completions, embeddings, messages, responses, status, tokens
+from . import chat, completions, embeddings, messages, page, responses, status, tokens
 
-ROUTERS = [module.router for module in (status, chat, completions, responses, messages, embeddings, tokens)]
+MODULES = (page, status, chat, completions, responses, messages, embeddings, tokens)
+ROUTERS = [module.router for module in MODULES]
