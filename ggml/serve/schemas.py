@@ -48,6 +48,7 @@ class Sampled(Body):
     seed: int | None = Field(None, ge=-(1 << 63), lt=1 << 64)
     priority: int = Field(0, ge=-1000, le=1000, description="requests with smaller numbers come first")
     exact: bool | None = Field(None, description="an answer that depends on nothing but the request, bit by bit")
+    ignore_eos: bool = Field(False, description="the answer goes on until its limit of tokens")
     logit_bias: Annotated[dict[str, float], Field(max_length=1024)] | None = None
     temperature: float | None = Field(None, ge=0, le=100)
     top_p: float | None = None
@@ -81,7 +82,7 @@ class Sampled(Body):
 
 
 NOT_SAMPLER = frozenset(
-    "model stream stream_options n stop seed priority exact response_format".split()
+    "model stream stream_options n stop seed priority exact ignore_eos response_format".split()
 )  # fields of Sampled that are no arguments of Model.generate, or are read by themselves
 
 

@@ -3,6 +3,9 @@
 import base64
 import concurrent.futures
 import contextlib
+import importlib.util
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,6 +81,34 @@ def test_a_stream_of_completions(client, model):
         assert "".join(part["text"] for part in parts) == prompt + text_of(model, prompt)
         assert parts[-1]["finish_reason"] == "length"
         assert sum(len(part["logprobs"]["tokens"]) for part in parts) == 8
+
+
+def test_the_token_that_ends_a_text_can_be_ignored(client, model):
+    end = min(model.tokenizer.eog)
+    bias = {str(end): 1e6}
+    options = {"prompt": "one", "max_tokens": 5, **GREEDY}
+    assert post(client, "/v1/completions", logit_bias=bias, **options)["usage"]["completion_tokens"] == 0
+    found = post(client, "/v1/completions", logit_bias=bias, ignore_eos=True, **options)
+    assert found["choices"][0]["finish_reason"] == "length" and found["choices"][0]["text"] == text_of(model, "one", 5)
+
+
+def test_the_load_generator(model):
+    """benchmarks/serve.py counts the tokens that it asks for."""
+    folder = Path(__file__).parents[2] / "benchmarks"
+    if not folder.exists():
+        pytest.skip("needs the repository")
+    spec = importlib.util.spec_from_file_location("load_of_a_server", folder / "serve.py")
+    load = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = load
+    spec.loader.exec_module(load)
+    with server.listening(app({"tiny": model}, **SETTINGS)) as url:
+        options = [url, "--prompt", "3", "9", "--answer", "4", "4", "--shared", "9"]
+        for more in (["--clients", "2"], ["--clients", "3", "--rate", "200"]):
+            (row,) = load.main([*options, "--requests", "5", *more])
+            assert row["failed"] == 0 and row["tokens_per_second"] > 0
+            assert all(0 <= value < 20 for value in row["first_token_s"])
+        (row,) = load.main([*options, "--requests", "2", "--clients", "1", "--model", "no"])
+        assert row["failed"] == 2 and row["tokens_per_second"] == 0
 
 
 def test_texts_to_fill_in(client, model):

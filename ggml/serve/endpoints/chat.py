@@ -38,7 +38,7 @@ def answers(model: Model, body: ChatRequest, options: Options) -> list[Answer]:
     if thinking is None and body.reasoning_effort == "none":
         thinking = False
     most = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
-    settings = {**settings_of(body, options), "max_tokens": most,
+    settings = {**settings_of(model, body, options), "max_tokens": most,
                 "logprobs": (body.top_logprobs or 0) if body.logprobs else None}  # fmt: skip
     messages = with_known_roles(model, body.messages)
     return [

@@ -43,7 +43,7 @@ def generations(
     model: Model, body: Sampled, options: Options, prompts: Sequence[Any], most: int | None, logprobs: int | None = None
 ) -> list[Generation]:
     """The texts that are asked for, before anything of them is computed: `n` for each prompt."""
-    settings = settings_of(body, options)
+    settings = settings_of(model, body, options)
     stop, exact, overflow = (settings.pop(name) for name in ("stop", "exact", "overflow"))
     return [
         model.writer.generation(

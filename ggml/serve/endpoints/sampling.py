@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from ...models import Model
 from ..errors import ServeError
 from ..options import Options
 from ..schemas import NOT_SAMPLER, Sampled
@@ -32,12 +34,15 @@ def seed_of(seed: int | None, number: int) -> int | None:
     return None if seed is None or seed == -1 else (seed + number) % (1 << 64)
 
 
-def settings_of(body: Sampled, options: Options) -> dict[str, Any]:
+def settings_of(model: Model, body: Sampled, options: Options) -> dict[str, Any]:
     """The arguments of Model.generate, except max_tokens, logprobs and seed."""
     names = [name for name in Sampled.model_fields if name not in NOT_SAMPLER]
     found = {name: getattr(body, name) for name in names if getattr(body, name) is not None}
     language = language_of(body.response_format)
     if language and found.keys() & {"json_schema", "grammar", "regex", "choices"}:
         raise ServeError(400, "response_format and another language are given: need one of them", "response_format")
+    if body.ignore_eos:
+        ends = dict.fromkeys(map(str, model.prompts.decoding()[0]), -math.inf)
+        found["logit_bias"] = {**found.get("logit_bias", {}), **ends}
     exact = options.exact if body.exact is None else body.exact
     return {**found, **language, "stop": body.stop, "exact": exact, "overflow": "stop"}
