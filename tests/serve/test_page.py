@@ -20,9 +20,9 @@ from ggml.serve import app  # noqa: E402
 FOLDER = Path(ggml.serve.__file__).parent / "page"
 
 
-@pytest.fixture(scope="module")
-def application(tmp_path_factory):
-    return app({"tiny": server.write(tmp_path_factory.mktemp("page") / "tiny.gguf")}, **SETTINGS)
+@pytest.fixture
+def application(tmp_path):
+    return app({"tiny": server.write(tmp_path / "tiny.gguf")}, **SETTINGS)
 
 
 def test_files(application):
