@@ -98,7 +98,10 @@ async def load(options, clients):
 
 async def memory(client):
     """The resident memory of the server in MB, None if it does not tell."""
-    answer = await client.get("/metrics")
+    try:
+        answer = await client.get("/metrics")
+    except httpx.HTTPError:  # it has gone
+        return None
     lines = answer.text.splitlines() if answer.status_code == 200 else []
     found = [float(line.split()[1]) for line in lines if line.startswith("process_resident_memory_bytes ")]
     return found[0] / 1e6 if found else None

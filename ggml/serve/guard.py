@@ -64,7 +64,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path, headers = scope["path"], scope["headers"]
+        path, headers = scope["path"].removeprefix(scope.get("root_path", "")), scope["headers"]
         address = (scope.get("client") or (NOBODY,))[0]
         client = self._keys.client(given_key(headers), address)
         if client is None and path not in PUBLIC and scope["method"] != "OPTIONS":

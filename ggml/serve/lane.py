@@ -90,7 +90,7 @@ class Lane:
 
     def __init__(self, name: str, model: Model, options: Options, metrics: Metrics, keep: bool = False) -> None:
         self.name, self.model, self.keep, self._metrics = name, model, keep, metrics
-        self._scheduler = Scheduler(model.writer, options.chunk, options.kept)
+        self._scheduler = Scheduler(model.writer, max(options.chunk, model.n_seq), options.kept)
         self._waiting: list[Ticket] = []
         self._active: dict[Generation, Ticket] = {}
         memory = model.runner.memory

@@ -269,6 +269,20 @@ def test_cors_is_off_unless_asked(path, client):
         assert "access-control-allow-origin" not in found
 
 
+def test_another_application_can_mount_it(path, model):
+    """Without its lifespan: the model is opened by the first request."""
+    fastapi = pytest.importorskip("fastapi")
+    inner, outer = app({"tiny": path}, keys=["k"], **SETTINGS), fastapi.FastAPI()
+    outer.mount("/llm", inner)
+    with server.listening(outer) as url, httpx.Client(base_url=f"{url}/llm", timeout=20) as client:
+        assert client.get("/health").status_code == 200 and client.get("/v1/models").status_code == 401
+        client.headers["Authorization"] = "Bearer k"
+        found = ask(client, max_tokens=5, **GREEDY).json()["choices"][0]["message"]["content"]
+        assert found == alone(model, "hi", 5)[0]
+    inner.state.service.engine.close()
+    assert not inner.state.service.engine.alive()
+
+
 def test_settings_are_checked(path, tmp_path):
     for settings in ({"sequences": 0}, {"queue": -1}, {"keys": "k"}, {"keys": [""]}, {"chunk": 4}):
         with pytest.raises(ValueError, match=f"serve: {min(settings)}"):
