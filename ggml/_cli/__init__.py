@@ -25,6 +25,7 @@ from . import (
     rank,
     replace_bindings,
     run,
+    serve,
     view,
 )  # fmt: skip
 from .output import discard_output, error_text, flush, show_any_character
@@ -32,7 +33,7 @@ from .paths import model_path
 
 # Each module has add_arguments(parser) and run(options). The first line of its docstring is the help text.
 COMMANDS = {
-    "info": info, "demo": demo, "run": run, "chat": chat, "embed": embed, "rank": rank, "bench": bench,
+    "info": info, "demo": demo, "run": run, "chat": chat, "serve": serve, "embed": embed, "rank": rank, "bench": bench,
     "perplexity": perplexity, "finetune": finetune, "inspect": inspect, "view": view, "convert": convert,
     "quantize": quantize, "imatrix": imatrix, "merge": merge, "dot": dot, "onnx": onnx,
     "replace-bindings": replace_bindings,

@@ -79,6 +79,15 @@ class Answer(Owner, Iterator[str]):
                 self._ended = True
                 self._parts += self._question.reader.finish()
 
+    def push(self, piece: str) -> list[dict[str, Any]]:
+        """The parts that are certain after another piece of the text, for programs that compute `text` themselves."""
+        return [self._delta(part) for part in self._question.reader.push(piece)]
+
+    def finish(self) -> list[dict[str, Any]]:
+        """The parts that are left at the end of the text."""
+        self._ended = True
+        return [self._delta(part) for part in self._question.reader.finish()]
+
     def _delta(self, part: Part) -> dict[str, Any]:
         if part.call is None:
             if part.kind == "content":

@@ -42,11 +42,12 @@ class Prompts:
 
     @property
     def tokenizer(self) -> Any:
-        with self.runner.lock:
-            if self._tokenizer is None:
-                self.runner.check("tokenizer")
-                self._tokenizer = self._read_tokenizer()
-            return self._tokenizer
+        if self._tokenizer is None:  # once it is there, nobody waits for a call that computes
+            with self.runner.lock:
+                if self._tokenizer is None:
+                    self.runner.check("tokenizer")
+                    self._tokenizer = self._read_tokenizer()
+        return self._tokenizer
 
     @tokenizer.setter
     def tokenizer(self, tokenizer: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..run.sequences import WORTHWHILE, Sequences, common_length
 from ..sample.chain import SETTINGS, Sampler, file_settings
 from ..sample.constraint import KINDS, Thinking, constrained, limited_to
 from .answer import Answer
+from .batching import Scheduler
 from .images import Images, has_images
 from .prompts import Prompts
 from .speculative import speculation
@@ -29,14 +31,21 @@ class Generating:
         self.runner, self.prompts, self.images = runner, prompts, images
         self._conversations: Conversations | None = None
 
-    def advance(self, texts: Sequence[Generation]) -> None:
+    def advance(self, texts: Sequence[Generation], room: int | None = None) -> dict[Generation, Exception]:
         """Computes once for several texts together: each gets its next token, or a further part of its prompt.
 
         A prompt of which another text is about to compute the beginning waits for it.
+
+        Args:
+            texts: they have different sequences.
+            room: most tokens of the step, at least as many as there are texts; None for STEP, or for the whole prompt
+                of a single text.
+        Returns:
+            The texts whose next token could not be chosen, with the reasons.
         """
         with self.runner.lock:
             sequences = self.runner.causal("generate")
-            room = STEP if len(texts) > 1 else self.runner.n_ctx
+            room = room or (STEP if len(texts) > 1 else self.runner.n_ctx)
             lacking = [(text, self._lacking(sequences, text)) for text in texts]
             lacking.sort(key=lambda item: len(item[1]))
             exact = any(text.exact for text in texts)
@@ -50,6 +59,8 @@ class Generating:
                     continue
                 if len(some) >= WORTHWHILE:
                     prompts.append(text.context)
+                if text.cached is None:
+                    text.cached = len(text.context) - len(tokens)
                 room -= len(some)
                 wanted = len(some) == len(tokens)
                 guess = text.guess(room) if wanted and not (exact and sequences.memory.states) else []
@@ -60,9 +71,14 @@ class Generating:
                     rows.append((text, place, guess))
             # a filter may call the model: all logits are kept before the first token is chosen
             logits = self.runner.decode(batch, exact).copy()
+            failed: dict[Generation, Exception] = {}
             for text, place, guess in rows:
                 if text.finish_reason is None:
-                    text.accept_rows(logits[place], guess)
+                    try:
+                        text.accept_rows(logits[place], guess)
+                    except Exception as error:  # of this text alone: the others go on
+                        failed[text] = error
+            return failed
 
     def _lacking(self, sequences: Sequences, text: Generation) -> list[int]:
         """Gives a text a sequence; returns the tokens that it lacks."""
@@ -172,10 +188,11 @@ class Generating:
     @property
     def conversations(self) -> Conversations:
         """What makes prompts of conversations."""
-        with self.runner.lock:
-            if self._conversations is None:
-                self._conversations = Conversations(self.runner.metadata, self.prompts.tokenizer)
-            return self._conversations
+        if self._conversations is None:  # as for Prompts.tokenizer
+            with self.runner.lock:
+                if self._conversations is None:
+                    self._conversations = Conversations(self.runner.metadata, self.prompts.tokenizer)
+        return self._conversations
 
     def apply_chat_template(
         self,
@@ -305,23 +322,19 @@ class Generating:
 
     def decode_together(self, texts: list[Generation]) -> Generator[tuple[int, str], None, None]:
         """Pieces of several texts: each waits for a free sequence, then goes on with the others."""
-        waiting = list(range(len(texts)))[::-1]
-        active: dict[int, int] = {}  # sequence: index of the text
+        scheduler, waiting = Scheduler(self), deque(texts)
         try:
-            while waiting or active:
+            while waiting or scheduler.active:
                 with self.runner.lock:
-                    for sequence in range(self.runner.n_seq):
-                        while waiting and sequence not in active:
-                            index = waiting.pop()
-                            if texts[index].finish_reason is None:
-                                texts[index].sequence = sequence
-                                active[sequence] = index
-                    if active:
-                        self.advance([texts[index] for index in active.values()])
+                    while waiting and scheduler.has_room():
+                        scheduler.start(waiting.popleft())
+                    failed, put_back = scheduler.step()
+                waiting.extendleft(put_back)
                 for index, text in enumerate(texts):
                     while text.pending:
                         yield index, text.pending.pop(0)
-                active = {s: index for s, index in active.items() if texts[index].finish_reason is None}
+                for error in failed.values():
+                    raise error
         finally:
             for text in texts:
                 text.close()

@@ -53,6 +53,7 @@ class Generation(Owner, Iterator[str]):
             "length" (max_tokens, or the context is full and overflow is "stop").
         speculation: with `draft`, what guesses; it has the numbers of tokens `guessed` and `accepted`.
         logprobs: a TokenProbability for each id, if log-probabilities were asked for.
+        cached: tokens of the prompt that were not computed, as they were known; None before the first are computed.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Generation(Owner, Iterator[str]):
         self.pending: list[str] = []
         self.sequence: int | None = None  # of the cache
         self.speculation = speculation
+        self.cached: int | None = None
         self.until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
         self._choosing = False
         sampler.prime(without_pictures(prompt_ids))
@@ -94,8 +96,14 @@ class Generation(Owner, Iterator[str]):
                     raise StopIteration
                 if self._choosing:
                     raise RuntimeError("generate: a filter can't continue the text for which it is called")
-                self._writer.advance([self])
+                for error in self._writer.advance([self]).values():
+                    raise error
             return pending.pop(0)
+
+    @property
+    def stopped_by(self) -> str | None:
+        """The stop string that ended the text, None if it ended otherwise or goes on."""
+        return self._text.found
 
     def close(self) -> None:
         """Ends the text here and releases its memory."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..._extras import require
 from ..chat.conversation import Question, chosen_tools
+from ..chat.fim import infill_ids
 from ..chat.tools import checked_tools, with_instructions
 from ..generate.answer import Answer
 from ..generate.images import has_images
@@ -20,7 +21,6 @@ from ..sample.constraint import limited_to
 from ..text.encoders import to_bytes
 from .base import POOLING, positional
 from .completion import Completion
-from .fim import infill_ids
 from .hub import fetch
 from .llama_cache import BaseLlamaCache, LlamaCache, LlamaDiskCache, LlamaRAMCache
 from .llama_chat_format import ChatFormatter, get_chat_completion_handler
@@ -74,7 +74,8 @@ class Completing(Stepping):
         """
         shown = prompt if isinstance(prompt, str) else self.model.detokenize(prompt)
         if suffix is not None:
-            ids = infill_ids(self.model.metadata, self.model.tokenizer, shown, suffix, self._spm_infill)
+            metadata, tokenizer = self.model.metadata, self.model.tokenizer
+            ids = infill_ids("create_completion", metadata, tokenizer, shown, suffix, self._spm_infill)
         else:
             ids = self.tokenize(to_bytes(prompt), special=True) if isinstance(prompt, str) else list(prompt)
         text = self._generation("create_completion", ids, max_tokens, logprobs, options)

@@ -163,6 +163,15 @@ class Memory:
             held.slot.snapshots = {n: states for n, states in held.slot.snapshots.items() if n <= length}
         return length
 
+    def limit(self, tokens: int) -> None:
+        """Limits the tokens that all sequences hold together: more of them raise MemoryError.
+
+        Args:
+            tokens: at least n_ctx.
+        """
+        for pool in self.pools.values():
+            pool.limit = 2 + -(-max(tokens, self.n_ctx) // PAGE)  # SCRAP, and one that is copied
+
     # ---- computing ---------------------------------------------------------------------------------------------------
     def restored(self, held: Held) -> int:
         """Restores states; returns how many tokens they have seen: the others must be computed again."""

@@ -81,6 +81,7 @@ class PagePool:
         self.layers, self.window, self.margin = list(layers), window, margin
         self.most = -(-most // PAGE)  # pages of a sequence
         self.pages = 0
+        self.limit: int | None = None  # most pages, if it is limited
         self._usual = 1 + sequences * (self.most if not window else min(self.most, (window + 2 * margin) // PAGE + 3))
         self._tables: weakref.WeakSet[PageTable] = weakref.WeakSet()
         self._before_change = before_change
@@ -110,7 +111,10 @@ class PagePool:
         """`count` free pages, consecutive ones behind page `after` as far as possible; the pool grows if need be."""
         free = self.free()
         if (found := int(free.sum())) < count:
-            self._grow(max(self.pages + count - found, min(2 * self.pages, self._usual)))
+            need = self.pages + count - found
+            if self.limit is not None and need > self.limit:
+                raise MemoryError(f"generate: {need} pages of {PAGE} tokens are needed, {self.limit} are allowed")
+            self._grow(max(need, min(2 * self.pages, self._usual, self.limit or self._usual)))
             free = self.free()
         taken: list[int] = []
         while len(taken) < count:

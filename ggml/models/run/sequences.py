@@ -57,6 +57,11 @@ class Sequences:
             self.items[number] = own
         return self.items[number]
 
+    def empty(self, number: int) -> None:
+        """Empties a sequence; its owner computes what it held again when it goes on."""
+        self.owners.pop(number, None)
+        self.items[number] = self.memory.new()
+
     def free(self, ids: Sequence[int]) -> int:
         """The number of a sequence that no live text has, with the longest common beginning; 0 if there is none."""
         owners = map(self.owners.get, range(len(self.items)))
@@ -94,7 +99,11 @@ def lacks_one(have: list[int], ids: list[int]) -> bool:
 
 def common_length(a: Sequence[int], b: Sequence[int]) -> int:
     """The length of the common beginning of two lists."""
-    n = min(len(a), len(b))
-    if a[:n] == b[:n]:
-        return n
-    return next(i for i in range(n) if a[i] != b[i])
+    low, high = 0, min(len(a), len(b))
+    while low < high:  # a[:low] == b[:low], and no more than `high` are equal
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -24,10 +24,13 @@ PARTS = {
 }
 
 
-def infill_ids(metadata: Mapping[str, Any], tokenizer: Any, prefix: str, suffix: str, spm: bool) -> list[int]:
+def infill_ids(
+    caller: str, metadata: Mapping[str, Any], tokenizer: Any, prefix: str, suffix: str, spm: bool = False
+) -> list[int]:
     """The tokens of a prompt for what stands between two texts.
 
     Args:
+        caller: name of the function called.
         metadata: keys of the file.
         tokenizer: Tokenizer.
         prefix, suffix: the texts.
@@ -41,7 +44,7 @@ def infill_ids(metadata: Mapping[str, Any], tokenizer: Any, prefix: str, suffix:
         found += [tokenizer.find(name) for name in names.split()]
         token = next((token for token in found if token is not None and token >= 0), None)
         if token is None:
-            raise ValueError(f"create_completion: suffix: the file has no token for the {part} of a text to fill in")
+            raise ValueError(f"{caller}: suffix: the file has no token for the {part} of a text to fill in")
         marks[part] = token
     before = [marks["prefix"], *tokenizer.encode(prefix, add_bos=False)]
     after = [marks["suffix"], *tokenizer.encode(suffix, add_bos=False)]

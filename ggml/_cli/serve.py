@@ -1,0 +1,168 @@
+"""Answer requests of programs over HTTP, in the forms of OpenAI's interface."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from .._extras import require
+from .arguments import add_model, between, number
+from .models import KV_TYPES
+from .paths import model_path
+
+PAIR = "NAME=FILE"
+
+
+def pair(text):
+    """An argparse type: the pair of name and file from NAME=FILE."""
+    name, _, file = text.partition("=")
+    if not name or not file:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {PAIR}")
+    return name, file
+
+
+def add_arguments(parser):
+    add_model(
+        parser,
+        nargs="+",
+        metavar="MODEL",
+        help="GGUF file, or an installed package with one; the first one"
+        " answers requests that name none, the others are opened when they are asked for",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (%(default)s: this machine only)")
+    parser.add_argument("--port", type=between(0, 65535), default=8080, metavar="N", help="port (%(default)s)")
+    parser.add_argument(
+        "--alias",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="name of a model in requests, in the order of the models (default: that of the file)",
+    )
+    parser.add_argument(
+        "--api-key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="key that requests must have; can be repeated. Others see it in the list of processes",
+    )
+    parser.add_argument("--api-key-file", metavar="FILE", help="file with a key on each line")
+    parser.add_argument("--ctx", type=between(1, 1 << 24), metavar="N", help="tokens of context (default: up to 4096)")
+    parser.add_argument(
+        "--sequences",
+        type=between(1, 1 << 12),
+        default=8,
+        metavar="N",
+        help="texts that are computed together (%(default)s)",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=between(1, 1 << 30),
+        metavar="N",
+        help="tokens whose keys and values are kept (default: half of --sequences times --ctx)",
+    )
+    parser.add_argument(
+        "--chunk",
+        type=between(1, 1 << 16),
+        default=128,
+        metavar="N",
+        help="most tokens of a step, which other texts wait for (%(default)s)",
+    )
+    parser.add_argument("--threads", type=between(1, 512), metavar="N", help="threads (default: all CPUs)")
+    parser.add_argument("--kv-type", choices=KV_TYPES, default="f16", help="type of keys and values (%(default)s)")
+    parser.add_argument(
+        "--lora",
+        action="append",
+        type=pair,
+        default=[],
+        metavar=PAIR,
+        help="adapter, which MODEL:NAME in a request asks for; can be repeated",
+    )
+    parser.add_argument("--exact", action="store_true", help="answers do not depend on other requests; slower")
+    parser.add_argument(
+        "--memory",
+        type=number(0.01, 1e6),
+        metavar="GB",
+        help="most memory of open models: the least recently used are closed (default: no limit)",
+    )
+    parser.add_argument(
+        "--queue",
+        type=between(0, 1 << 20),
+        default=256,
+        metavar="N",
+        help="texts that wait; requests beyond get status 429 (%(default)s)",
+    )
+    parser.add_argument(
+        "--timeout", type=number(1, 1e6), default=600, metavar="S", help="seconds that a request may take (%(default)s)"
+    )
+    parser.add_argument(
+        "--cors",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="origin whose pages may use the server, * for any; can be repeated",
+    )
+
+
+def keys_of(options):
+    """The keys that requests may have."""
+    keys = [*options.api_key]
+    if options.api_key_file:
+        keys += [line.strip() for line in Path(options.api_key_file).read_text(encoding="utf-8").splitlines()]
+        if not any(keys):
+            raise ValueError(f"{options.api_key_file}: there is no key")
+    return [key for key in keys if key]
+
+
+def models_of(options):
+    """The files by their names in requests."""
+    if len(options.alias) > len(options.model):
+        raise ValueError(f"{len(options.alias)} names of --alias for {len(options.model)} models")
+    found = {}
+    for i, path in enumerate(options.model):
+        name = options.alias[i] if i < len(options.alias) else Path(path).name.removesuffix(".gguf")
+        if name in found:
+            raise ValueError(f"two models have the name {name!r}: need --alias")
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file")
+        found[name] = path
+    return found
+
+
+def run(options):
+    require("", ["fastapi", "uvicorn", "prometheus_client"], "'ggml-cython[serve,llm]'")
+    import uvicorn
+
+    from ggml.serve import app
+
+    keys = keys_of(options)
+    if not keys and options.host not in ("127.0.0.1", "localhost", "::1"):
+        print(
+            f"ggml serve: warning: everybody who reaches {options.host} can use the server: --api-key-file asks for"
+            " a key",
+            file=sys.stderr,
+        )
+    application = app(
+        models_of(options),
+        n_ctx=options.ctx,
+        sequences=options.sequences,
+        threads=options.threads,
+        kv_type=options.kv_type,
+        tokens=options.tokens,
+        chunk=max(options.chunk, options.sequences),
+        exact=options.exact,
+        memory=options.memory and int(options.memory * 1e9),
+        queue=options.queue,
+        timeout=options.timeout,
+        keys=keys,
+        cors=options.cors,
+        adapters={name: model_path(file) for name, file in options.lora},
+    )
+    uvicorn.run(
+        application,
+        host=options.host,
+        port=options.port,
+        log_level="info",
+        access_log=False,
+        timeout_graceful_shutdown=30,
+        limit_concurrency=4096,
+    )

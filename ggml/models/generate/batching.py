@@ -1,0 +1,123 @@
+"""Many texts on one runner: texts begin and end between any two steps of the others (continuous batching)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..run.memory import Held
+from ..run.sequences import WORTHWHILE, Sequences, common_length
+from .text import Generation
+
+if TYPE_CHECKING:
+    from .scheduler import Generating
+
+
+class Scheduler:
+    """Decides which texts are computed together, up to n_seq of them. A caller decides which one begins next.
+
+    Where memory for keys and values runs out, beginnings that are remembered go first, then what unused sequences
+    hold, then the text that began last is put back: it computes what it held again when it is started again.
+
+    Args:
+        writer: what computes the texts.
+        chunk: most tokens of a step; None as for `Generating.advance`. A prompt that is longer is read in several
+            steps, in which other texts get their next tokens.
+        kept: most texts that are remembered after they ended, beside those that sequences hold, so that others begin
+            like them without computing that again.
+
+    Attributes:
+        active: the texts that are computed, by their sequences, in the order in which they began.
+    """
+
+    def __init__(self, writer: Generating, chunk: int | None = None, kept: int = 0) -> None:
+        self.writer, self._chunk, self._most_kept = writer, chunk, kept
+        self.active: dict[int, Generation] = {}
+        self._kept: list[Held] = []  # the least recently used first
+        self._full = False
+
+    def has_room(self) -> bool:
+        """Whether another text can begin. After one was put back, none can until another one ends."""
+        return len(self.active) < self.writer.runner.n_seq and not (self._full and self.active)
+
+    def start(self, text: Generation) -> None:
+        """Gives a text a sequence, unless it has ended: the one that holds most of its beginning."""
+        if text.finish_reason is not None:
+            return
+        items = self.writer.runner.causal("generate").items
+        free = [i for i in range(self.writer.runner.n_seq) if i not in self.active]
+        text.sequence = max(free, key=lambda i: common_length(items[i].ids, text.context))
+        self.active[text.sequence] = text
+        if self._kept:
+            best = max(self._kept, key=lambda held: common_length(held.ids, text.context))
+            self._kept.remove(best)
+            self._kept.append(best)
+
+    def step(self) -> tuple[dict[Generation, Exception], list[Generation]]:
+        """Computes once for all active texts; those that have ended make room, also those that others closed.
+
+        Returns:
+            The texts that failed, which are closed, with the reasons; and those that were put back, the one that began
+            first being the last of them. Neither is active any more.
+        """
+        with self.writer.runner.lock:
+            self._release_ended()
+            failed: dict[Generation, Exception] = {}
+            put_back: list[Generation] = []
+            while self.active:
+                try:
+                    failed = self.writer.advance(list(self.active.values()), self._chunk)
+                    break
+                except MemoryError as error:
+                    if self.make_room():
+                        continue
+                    text = self.put_back()
+                    if self.active:
+                        put_back.append(text)
+                    else:
+                        failed = {text: error}
+            for text in failed:
+                text.close()
+            self._release_ended()
+            return failed, put_back
+
+    def forget(self) -> None:
+        """Forgets the beginnings that are remembered."""
+        self._kept.clear()
+
+    def _release_ended(self) -> None:
+        """Makes the sequences free whose texts have ended."""
+        ended = [number for number, text in self.active.items() if text.finish_reason is not None]
+        for number in ended:
+            self._remember(self._sequences.items[number])
+            del self.active[number]
+            self._full = False
+
+    def _remember(self, held: Held) -> None:
+        """Keeps a copy of what a text held; those that are its beginning are not needed any more."""
+        if not self._most_kept or len(held.ids) < 2 * WORTHWHILE:
+            return
+        self._kept = [other for other in self._kept if common_length(other.ids, held.ids) < len(other.ids)]
+        self._kept.append(self._sequences.memory.copy(held, len(held.ids)))
+        del self._kept[: -self._most_kept]
+
+    @property
+    def _sequences(self) -> Sequences:
+        return self.writer.runner.causal("generate")
+
+    def make_room(self) -> bool:
+        """Frees pages that no active text needs; false if there are none."""
+        if self._kept:
+            del self._kept[0]
+            return True
+        sequences = self._sequences
+        unused = [i for i, held in enumerate(sequences.items) if i not in self.active and held.ids]
+        for number in unused:
+            sequences.empty(number)
+        return bool(unused)
+
+    def put_back(self) -> Generation:
+        """Takes the sequence from the active text that began last; it is not active any more."""
+        number, text = self.active.popitem()
+        self._sequences.empty(number)
+        text.sequence, self._full = None, True
+        return text
