@@ -89,7 +89,8 @@ def leaf(ctx, values):
     """A tensor of these values; in a context without data, one that `fill_leaves` fills."""
     if not ggml.ggml_get_no_alloc(ctx):
         return ggml.utils.from_numpy(np.ascontiguousarray(values), ctx)
-    t = ggml.ggml_new_tensor(ctx, F32, values.ndim, values.shape[::-1])
+    dtype = ggml.GGML_TYPE_F16 if values.dtype == np.float16 else F32
+    t = ggml.ggml_new_tensor(ctx, dtype, values.ndim, values.shape[::-1])
     ggml.ggml_set_input(t)
     LATER.append((t, values))
     return t
@@ -157,7 +158,7 @@ def same_on_all(build, want_steps=None):
 # ---- each row --------------------------------------------------------------------------------------------------------
 def test_every_row_is_tested():
     assert set(BUILDERS) == set(ROWS) and len(ROWS) == len(set(ROWS))
-    assert set(CONVOLUTIONS) == set(TAILS)
+    assert {*CONVOLUTIONS, "MUL_MAT"} == set(TAILS)
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "permuted", "gaps"])
@@ -217,6 +218,19 @@ def row(ctx, i=0, n=64):
     return leaf(ctx, array(20 + i, n))
 
 
+def half_mask(ctx):
+    """A mask of f16 [64, 9] with hidden places, finite values and a row that is all hidden."""
+    mask = array(30, 9, 64)
+    mask[mask > 1] = -np.inf
+    mask[4] = -np.inf
+    return leaf(ctx, mask.astype(np.float16))
+
+
+def with_sinks(ctx, t):
+    ggml.ggml_soft_max_add_sinks(t, leaf(ctx, np.float32([0.4])))
+    return t
+
+
 PATTERNS = {  # what is built from x [64, 9], and how many steps it is
     "RMS_NORM MUL": (lambda ctx, x: ggml.ggml_mul(ctx, ggml.ggml_rms_norm(ctx, x, 1e-5), row(ctx)), 1),
     "RMS_NORM MUL ADD": (
@@ -246,6 +260,20 @@ PATTERNS = {  # what is built from x [64, 9], and how many steps it is
     ),
     "SCALE DIAG_MASK_INF SOFT_MAX": (
         lambda ctx, x: softmax_of(ctx, x, lambda ctx, x: ggml.ggml_diag_mask_inf(ctx, x, 55)),
+        1,
+    ),
+    "SCALE SOFT_MAX of a mask of f16": (
+        lambda ctx, x: ggml.ggml_soft_max_ext(ctx, ggml.ggml_scale(ctx, x, 0.125), half_mask(ctx), 0.5, 0.0),
+        1,
+    ),
+    "SCALE SOFT_MAX with sinks": (
+        lambda ctx, x: with_sinks(ctx, ggml.ggml_soft_max_ext(ctx, ggml.ggml_scale(ctx, x, 0.125), None, 1.0, 0.0)),
+        1,
+    ),
+    "ADD SOFT_MAX of a mask of f16 with sinks": (
+        lambda ctx, x: with_sinks(
+            ctx, ggml.ggml_soft_max_ext(ctx, ggml.ggml_add(ctx, x, row(ctx)), half_mask(ctx), 0.5, 0.0)
+        ),
         1,
     ),
     "SILU MUL": (lambda ctx, x: gate_and_up(ctx, x, ggml.ggml_silu), 3),
@@ -374,6 +402,68 @@ def test_tails_of_results_that_can_be_read():
         return [ggml.ggml_relu_inplace(ctx, with_bias)]
 
     same_on_all(build, 2)
+
+
+# ---- products --------------------------------------------------------------------------------------------------------
+def weights(ctx, m, k, dtype):
+    """A matrix [k, m] of a type."""
+    w = ggml.ggml_new_tensor_2d(ctx, dtype, k, m)
+    values = array(1, m, k)
+    need = ggml.ggml_row_size(dtype, k) * m
+    if dtype == F32:
+        ggml.utils.to_numpy(w)[:] = values
+    else:
+        assert ggml.ggml_quantize_chunk(dtype, values.ctypes.data, w.contents.data, 0, m, k, None) == need
+    return w
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F16", "Q8_0", "Q4_K"])
+@pytest.mark.parametrize("m, n", [(70, 1), (70, 2), (70, 9), (33, 60), (200, 50), (3, 300), (1, 1), (5, 0)])
+def test_bias_of_products(m, n, dtype):
+    """A bias that overwrites the product, for each way in which products are computed."""
+
+    def build(ctx):
+        w = weights(ctx, m, 256, getattr(ggml, "GGML_TYPE_" + dtype))
+        product = ggml.ggml_mul_mat(ctx, w, leaf(ctx, array(0, n, 256)))
+        y = ggml.ggml_add_inplace(ctx, product, leaf(ctx, array(2, m)))
+        return [y, ggml.ggml_gelu(ctx, y)]
+
+    same_on_all(build, 2 if n else None)
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "permuted", "gaps"])
+def test_bias_of_batches(layout):
+    """Products of a batch with a matrix that is broadcast, with a transposed one, and of operands with gaps."""
+
+    def build(ctx):
+        x = laid_out(ctx, array(0, 2, 6, 5, 48), layout)
+        w = laid_out(ctx, array(1, 1, 3, 40, 48), layout)
+        product = ggml.ggml_mul_mat(ctx, w, x)
+        return [x, ggml.ggml_add_inplace(ctx, product, leaf(ctx, array(2, 40)))]
+
+    same_on_all(build, 1)
+
+
+@pytest.mark.parametrize(
+    "shape, where", [((9, 1), "row"), ((1, 1), "one element"), ((9, 40), "matrix"), ((40,), "another tensor")]
+)
+def test_what_is_no_bias_of_a_product(shape, where):
+    """Operands of another shape, and sums that do not overwrite the product, stay steps of their own."""
+
+    def build(ctx):
+        product = ggml.ggml_mul_mat(ctx, leaf(ctx, array(1, 40, 64)), leaf(ctx, array(0, 9, 64)))
+        add = ggml.ggml_add if where == "another tensor" else ggml.ggml_add_inplace
+        return [product, add(ctx, product, leaf(ctx, array(2, *shape)))]
+
+    same_on_all(build, 2)
+
+
+def test_a_product_has_two_operands(ctx):
+    x = leaf(ctx, array(0, 4, 4))
+    t = ggml.ggml_mul_mat(ctx, x, x)
+    t.contents.src[2] = x
+    with pytest.raises(ValueError, match=r"src\[2\] is set: need two operands"):
+        ggml.ggml_graph_compute_with_ctx(ctx, graph_of(ctx, t), 1)
 
 
 # ---- random graphs ---------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ gg_chain *gg_chain_new(int n, const ggml_tensor *const *nodes, const gg_row_kern
         for (int k = 0; k <= GG_CHAIN_SOURCES; k++) {
             const ggml_tensor *const t = k ? nodes[i]->src[k - 1] : nodes[i];
             l->filled[k] = -1;
-            if (!t) continue;
+            if (!t || (k && kernels[i].by_node >> (k - 1) & 1)) continue;
             l->data[k] = t->data;
             if ((flat ? gg_nelements(t) : t->ne[0]) != c->ne[0]) l->filled[k] = filled++;
             for (int d = 0; d < 3; d++) l->nb[k][d] = flat || t->ne[d + 1] == 1 ? 0 : t->nb[d + 1];
