@@ -3,13 +3,22 @@
 #include "pages.h"
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
+/* The elements of a tensor of floats are contiguous; as gg_contiguous, without divisions. */
+static bool is_contiguous(const ggml_tensor *t) {
+    size_t next = (size_t)gg_types[t->type].bytes;
+    for (int d = 0; d < 4; d++) {
+        if (t->ne[d] != 1 && t->nb[d] != next) return false;
+        next *= (size_t)t->ne[d];
+    }
+    return true;
+}
 /* All operands of the nodes are contiguous and of one shape, or single elements: the chain is one row. */
 static bool is_flat(int n, const ggml_tensor *const *nodes) {
     for (int i = 0; i < n; i++) {
-        if (!gg_contiguous(nodes[i])) return false;
+        if (!is_contiguous(nodes[i])) return false;
         for (int k = 0; k < GG_CHAIN_SOURCES; k++) {
             const ggml_tensor *const s = nodes[i]->src[k];
-            if (s && gg_nelements(s) != 1 && !(gg_same_shape(s, nodes[i]) && gg_contiguous(s))) return false;
+            if (s && gg_nelements(s) != 1 && !(gg_same_shape(s, nodes[i]) && is_contiguous(s))) return false;
         }
     }
     return true;

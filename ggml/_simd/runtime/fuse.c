@@ -40,17 +40,18 @@ typedef struct member {
 typedef struct { gg_plan *plan; member *v; } fusing;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
-static span span_of(const ggml_tensor *t) { return (span){(uintptr_t)t->data, (uintptr_t)t->data + gg_nbytes(t)}; }
+/* As gg_nbytes, without its divisions and its checks, which the tensors of a plan have passed. */
+static size_t nbytes(const ggml_tensor *t) {
+    size_t n = (size_t)gg_types[t->type].bytes;
+    if (gg_types[t->type].blck > 1 || gg_is_empty(t)) return gg_nbytes(t);
+    for (int d = 0; d < 4; d++) n += (size_t)(t->ne[d] - 1) * t->nb[d];
+    return n;
+}
+static span span_of(const ggml_tensor *t) { return (span){(uintptr_t)t->data, (uintptr_t)t->data + nbytes(t)}; }
 static bool overlap(span a, span b) { return a.lo < b.hi && b.lo < a.hi; }
 static span hull(span a, span b) { return (span){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi}; }
 static bool same_elements(const ggml_tensor *a, const ggml_tensor *b) {
     return a->data == b->data && gg_same_shape(a, b) && !memcmp(a->nb, b->nb, sizeof a->nb);
-}
-/* Of floats that are there: the divisions and checks of gg_nbytes take longer. */
-static span span_of_floats(const ggml_tensor *t) {
-    size_t n = (size_t)gg_types[t->type].bytes;
-    for (int d = 0; d < 4; d++) n += (size_t)(t->ne[d] - 1) * t->nb[d];
-    return (span){(uintptr_t)t->data, (uintptr_t)t->data + n};
 }
 /* No two elements of t overlap: each step along a dimension passes all elements of the dimensions before. */
 static bool apart_in_order(const ggml_tensor *t, const int order[4]) {
@@ -74,12 +75,13 @@ static bool elements_apart(const ggml_tensor *t) {
         }
     return apart_in_order(t, order);
 }
-static bool conflict(const ggml_tensor *a, const ggml_tensor *b) {      /* a and b cannot change places */
-    const span x = span_of(a), y = span_of(b);
-    bool found = overlap(x, y) || gg_op(b->op)->flags & (GG_FLAG_CALLBACK | GG_FLAG_STEP);
-    for (int k = 0; k < GGML_MAX_SRC && !found; k++)
-        found = (a->src[k] && overlap(span_of(a->src[k]), y)) || (b->src[k] && overlap(span_of(b->src[k]), x));
+static bool touches(const ggml_tensor *t, span x) {                     /* t or a source of t */
+    bool found = overlap(span_of(t), x);
+    for (int k = 0; k < GGML_MAX_SRC && !found; k++) found = t->src[k] && overlap(span_of(t->src[k]), x);
     return found;
+}
+static bool conflict(const ggml_tensor *a, const ggml_tensor *b) {      /* a and b cannot change places */
+    return gg_op(b->op)->flags & (GG_FLAG_CALLBACK | GG_FLAG_STEP) || touches(a, span_of(b)) || touches(b, span_of(a));
 }
 
 /* ---- tails: a node that an operation computes while its sums are in the cache ------------------------------------ */
@@ -183,7 +185,7 @@ static void examine_operands(member *m, const gg_kernels *k) {
     const ggml_tensor *const t = m->node;
     const gg_row_kernel kernel = k->rows[t->op] ? k->rows[t->op](t) : (gg_row_kernel){.tile = NULL};
     if ((!kernel.tile && !kernel.row) || t->type != GGML_TYPE_F32 || !packed_rows(t) || !elements_apart(t)) return;
-    m->at[0] = m->results = m->all = span_of_floats(t);
+    m->at[0] = m->results = m->all = span_of(t);
     for (int i = 1; i <= GG_CHAIN_SOURCES; i++) m->at[i] = (span){0, 0};
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         const ggml_tensor *const s = t->src[i];
@@ -194,7 +196,7 @@ static void examine_operands(member *m, const gg_kernels *k) {
         for (int d = 0; d < 4; d++)
             if (s->ne[d] != t->ne[d] && s->ne[d] != 1 && !(kernel.by_node & bit)) return;
         if (!(kernel.by_node & bit) && s->ne[0] != t->ne[0] && (kernel.row || ++m->filled > GG_CHAIN_FILLED)) return;
-        m->at[i + 1] = span_of_floats(s), m->all = hull(m->all, m->at[i + 1]);
+        m->at[i + 1] = span_of(s), m->all = hull(m->all, m->at[i + 1]);
         if (clash(m, 0, m, i + 1)) return;
     }
     m->kernel = kernel, m->whole = kernel.row != NULL;
