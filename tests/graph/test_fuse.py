@@ -176,7 +176,7 @@ def test_rows(name, layout):
     same_on_all(build, 1)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1, 5000), (1, 1, 700, 33), (2, 3, 40, 1), (1, 1, 2, 1024), (1, 1, 3, 4096)])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 5000), (1, 1, 700, 33), (2, 3, 60, 1), (1, 1, 2, 1024), (1, 1, 3, 4096)])
 @pytest.mark.parametrize("name", ["ADD", "UNARY", "RMS_NORM", "SOFT_MAX"])
 def test_shapes(name, shape):
     def build(ctx):
@@ -466,11 +466,25 @@ def test_a_product_has_two_operands(ctx):
         ggml.ggml_graph_compute_with_ctx(ctx, graph_of(ctx, t), 1)
 
 
+# ---- what is not worth it --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("n, count", [(1, 5), (255, 5), (256, 1)])
+def test_tiny_nodes_stay_single(n, count):
+    """On one thread, a chain of tiny nodes takes longer to make than it saves."""
+
+    def build(ctx):
+        nodes = [leaf(ctx, array(0, n))]
+        for _ in range(5):
+            nodes.append(ggml.ggml_scale(ctx, nodes[-1], 0.5))
+        return nodes
+
+    same_on_all(build, count)
+
+
 # ---- random graphs ---------------------------------------------------------------------------------------------------
 def random_graph(ctx, graph, seed):
     """Nodes of random operations on random earlier tensors, some in place, some on views."""
     rng = random.Random(seed)
-    shape = rng.choice([(1, 1, 4, 32), (1, 3, 5, 40), (2, 2, 3, 17), (1, 1, 1, 2100)])
+    shape = rng.choice([(1, 1, 9, 32), (1, 3, 5, 40), (2, 2, 5, 17), (1, 1, 1, 2100)])
     one_row = (1, 1, 1, shape[-1])
     full = [leaf(ctx, array(seed + i, *shape)) for i in range(3)]
     rows = [leaf(ctx, array(seed + 10, *one_row)), leaf(ctx, array(seed + 11, 1))]
@@ -532,7 +546,7 @@ def test_random_graphs_are_fused():
 # ---- hazards ---------------------------------------------------------------------------------------------------------
 def test_a_step_in_between_reads_the_operand(ctx):
     """y = x + 1 in place, z = sum of x, y * y: the sum must not see x, nor y be computed after it."""
-    x = leaf(ctx, array(0, 8))
+    x = leaf(ctx, array(0, 320))
     before = ggml.utils.to_numpy(x).copy()
     y = ggml.ggml_scale_bias_inplace(ctx, x, 1.0, 1.0)
     graph = graph_of(ctx, y)
@@ -547,11 +561,11 @@ def test_a_step_in_between_reads_the_operand(ctx):
 
 
 def test_a_step_in_between_overwrites_the_operand(ctx):
-    x = leaf(ctx, array(0, 8))
+    x = leaf(ctx, array(0, 320))
     before = ggml.utils.to_numpy(x).copy()
     y = ggml.ggml_scale(ctx, x, 2.0)
     graph = graph_of(ctx, y)
-    ggml.ggml_build_forward_expand(graph, ggml.ggml_cpy(ctx, leaf(ctx, np.zeros(8, np.float32)), x))
+    ggml.ggml_build_forward_expand(graph, ggml.ggml_cpy(ctx, leaf(ctx, np.zeros(320, np.float32)), x))
     z = ggml.ggml_sqr(ctx, y)
     ggml.ggml_build_forward_expand(graph, z)
     assert steps(graph) == 3
@@ -561,7 +575,7 @@ def test_a_step_in_between_overwrites_the_operand(ctx):
 
 def test_a_repeated_operand_that_is_overwritten(ctx):
     """The row that is added to all rows is the first of them."""
-    x, row_ = leaf(ctx, array(0, 4, 8)), leaf(ctx, array(1, 8))
+    x, row_ = leaf(ctx, array(0, 4, 80)), leaf(ctx, array(1, 80))
     doubled = ggml.ggml_scale(ctx, x, 2.0)
     row_.contents.data = doubled.contents.data
     result = ggml.ggml_add(ctx, doubled, row_)
@@ -574,7 +588,7 @@ def test_a_repeated_operand_that_is_overwritten(ctx):
 
 def test_rows_that_share_memory(ctx):
     """Rows of a result that lie upon each other: the last row is what a second node reads for all of them."""
-    x = leaf(ctx, array(0, 4, 8))
+    x = leaf(ctx, array(0, 4, 80))
     doubled = ggml.ggml_scale(ctx, x, 2.0)
     for d in 1, 2, 3:
         doubled.contents.nb[d] = 0
@@ -587,7 +601,7 @@ def test_rows_that_share_memory(ctx):
 
 def chain(ctx, n=3):
     """(leaf, nodes) of a chain."""
-    x = leaf(ctx, array(0, 3, 8))
+    x = leaf(ctx, array(0, 3, 100))
     nodes = [x]
     for _ in range(n):
         nodes.append(ggml.ggml_scale(ctx, nodes[-1], 2.0))
@@ -613,9 +627,9 @@ def test_nodes_that_change_between_computes(ctx, computes):
     check(2 * (2 * values) ** 2)
     c.contents.src[0] = a
     check(4 * values)
-    a.contents.data = leaf(ctx, np.zeros((3, 8), np.float32)).contents.data
+    a.contents.data = leaf(ctx, np.zeros((3, 100), np.float32)).contents.data
     check(4 * values)
-    other = leaf(ctx, array(1, 3, 8))
+    other = leaf(ctx, array(1, 3, 100))
     x.contents.data = other.contents.data
     check(4 * ggml.utils.to_numpy(other))
     a.contents.flags &= ~ggml.GGML_TENSOR_FLAG_COMPUTE  # its old value is used
@@ -700,7 +714,7 @@ def test_gradients_of_fused_nodes():
     found = []
     for on in False, True:
         with context() as ctx:
-            x, w = leaf(ctx, array(0, 5, 16)), leaf(ctx, array(1, 16))
+            x, w = leaf(ctx, array(0, 5, 60)), leaf(ctx, array(1, 60))
             for t in x, w:
                 ggml.ggml_set_param(t)
             loss = ggml.ggml_sum(ctx, ggml.ggml_silu(ctx, ggml.ggml_mul(ctx, ggml.ggml_rms_norm(ctx, x, 1e-5), w)))
@@ -737,7 +751,7 @@ def test_few_long_rows_are_left_to_the_threads(ctx):
 def test_the_environment_variable(value, count, child):
     code = (
         "import ggml; from ggml._graph.graph import count_steps; c = ggml.ggml_init(ggml.ggml_init_params());"
-        "x = ggml.ggml_new_tensor_1d(c, 0, 4); g = ggml.ggml_new_graph(c);"
+        "x = ggml.ggml_new_tensor_1d(c, 0, 400); g = ggml.ggml_new_graph(c);"
         "ggml.ggml_build_forward_expand(g, ggml.ggml_sqr(c, ggml.ggml_sqr(c, x))); print(count_steps(g, 1))"
     )
     env = {k: v for k, v in os.environ.items() if k != "GGML_FUSE"} | ({"GGML_FUSE": value} if value else {})

@@ -16,7 +16,8 @@
 #include "pages.h"
 #include <stdlib.h>
 
-enum { WINDOW = 8 };
+/* On one thread, nodes of fewer elements than SMALLEST gain less by a chain than it takes to make it. */
+enum { WINDOW = 8, SMALLEST = 256 };
 
 static _Atomic bool enabled = true;
 bool gg_fuse_enabled(void) { return enabled; }
@@ -41,7 +42,7 @@ typedef struct { gg_plan *plan; member *v; } fusing;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 /* As gg_nbytes, without its divisions and its checks, which the tensors of a plan have passed. */
-static size_t nbytes(const ggml_tensor *t) {
+static inline size_t nbytes(const ggml_tensor *t) {
     size_t n = (size_t)gg_types[t->type].bytes;
     if (gg_types[t->type].blck > 1 || gg_is_empty(t)) return gg_nbytes(t);
     for (int d = 0; d < 4; d++) n += (size_t)(t->ne[d] - 1) * t->nb[d];
@@ -187,11 +188,13 @@ static void examine_operands(member *m, const gg_kernels *k) {
     if ((!kernel.tile && !kernel.row) || t->type != GGML_TYPE_F32 || !packed_rows(t) || !elements_apart(t)) return;
     m->at[0] = m->results = m->all = span_of(t);
     for (int i = 1; i <= GG_CHAIN_SOURCES; i++) m->at[i] = (span){0, 0};
-    for (int i = 0; i < GGML_MAX_SRC; i++) {
+    for (int i = GG_CHAIN_SOURCES; i < GGML_MAX_SRC; i++)
+        if (t->src[i]) return;
+    for (int i = 0; i < GG_CHAIN_SOURCES; i++) {
         const ggml_tensor *const s = t->src[i];
         if (!s) continue;
         const uint8_t bit = (uint8_t)(1 << i);
-        if (i >= GG_CHAIN_SOURCES || !packed_rows(s) || s->type != (kernel.f16 & bit ? GGML_TYPE_F16 : GGML_TYPE_F32))
+        if (!packed_rows(s) || s->type != (kernel.f16 & bit ? GGML_TYPE_F16 : GGML_TYPE_F32))
             return;
         for (int d = 0; d < 4; d++)
             if (s->ne[d] != t->ne[d] && s->ne[d] != 1 && !(kernel.by_node & bit)) return;
@@ -248,6 +251,7 @@ static int standing(const fusing *f, int i) {
 }
 static void join_sources(const fusing *f, int i) {
     const ggml_tensor *const t = f->v[i].node;
+    if (f->plan->available == 1 && gg_nelements(t) < SMALLEST) return;
     for (int k = 0; k < GG_CHAIN_SOURCES; k++) {
         if (!t->src[k] || !gg_same_shape(t->src[k], t)) continue;
         int j = i - 1;
