@@ -216,7 +216,7 @@ cdef int enter(const char *name) noexcept
 # The recorded name, with which a function calls enter() again after it has run a callback.
 cdef const char *entered() noexcept
 # The recorded name as str.
-cdef str where()
+cdef str function_name()
 # Raises kind("NAME: message").
 cdef object fail(type kind, str message)
 # repr(value), cut to 60 characters.

@@ -165,11 +165,11 @@ cdef int enter(const char *name) noexcept:
 cdef const char *entered() noexcept:
     return gg_running
 
-cdef str where():
+cdef str function_name():
     return gg_running.decode()
 
 cdef object fail(type kind, str message):
-    function = where()
+    function = function_name()
     error = kind(f"{function}: {message}")
     error.function = function       # see ggml/_errors.py
     raise error
@@ -1201,7 +1201,7 @@ tensor_p._describe = _describe
 # first instruction of a function of Python. Two means see to it. Callbacks of the types in _structs are a Guard, which
 # is compiled, so that no instruction of Python lies between C and its `try`. Other functions of ctypes report what they
 # raise to sys.unraisablehook, which is `report_unraisable` while callbacks may run.
-cdef dict parked = {}      # thread: the first exception of its callbacks that ran outside of a compute
+cdef dict deferred = {}      # thread: the first exception of its callbacks that ran outside of a compute
 cdef dict watching = {}    # thread: how often it is within watch() and unwatch()
 cdef object former_hook = None
 cdef object main_thread = threading.main_thread().ident
@@ -1210,8 +1210,8 @@ cdef bint more_urgent(object error, object before):
     """Whether an exception takes the place of an earlier one: the first counts, but Ctrl-C counts more."""
     return before is None or (isinstance(before, Exception) and not isinstance(error, Exception))
 
-def park(error):
-    """Stores an exception of a callback: the compute that runs it raises it, else the thread's next unpark().
+def defer_error(error):
+    """Stores an exception of a callback: the compute that runs it raises it, else the thread's next raise_deferred().
 
     KeyboardInterrupt in a callback that no function of this package runs is raised as soon as Python code runs again.
     """
@@ -1221,8 +1221,8 @@ def park(error):
         ident = PyThread_get_thread_ident()
         if ident not in watching and isinstance(error, KeyboardInterrupt) and ident == main_thread:
             PyErr_SetInterrupt()
-        elif more_urgent(error, parked.get(ident)):
-            parked[ident] = error
+        elif more_urgent(error, deferred.get(ident)):
+            deferred[ident] = error
         return
     before = None if call.exception == NULL else <object><PyObject *>call.exception
     if more_urgent(error, before):
@@ -1232,22 +1232,22 @@ def park(error):
             Py_DECREF(before)
     gg_stop(call, GGML_STATUS_FAILED)
 
-def unpark():
+def raise_deferred():
     """Raises the first exception of this thread's callbacks that ran outside of a compute, if there is one."""
-    error = parked.pop(PyThread_get_thread_ident(), None) if parked else None
+    error = deferred.pop(PyThread_get_thread_ident(), None) if deferred else None
     if error is not None:
         raise error
 
 def report_unraisable(args):
-    """Takes the place of sys.unraisablehook after `watch`: parks what a function of ctypes would print and forget."""
+    """Takes the place of sys.unraisablehook after `watch`: defers what a function of ctypes would print and forget."""
     from_callback = args.exc_value is not None and "ctypes callback function" in (args.err_msg or "")
     if from_callback and (gg_current_call() != NULL or PyThread_get_thread_ident() in watching):
-        park(args.exc_value)
+        defer_error(args.exc_value)
     else:
         (former_hook or sys.__unraisablehook__)(args)
 
 def watch():
-    """Begins a part in which C may run callbacks of ctypes: what they raise in this thread is kept for `unpark`."""
+    """Begins a part in which C may run callbacks of ctypes: `raise_deferred` raises what they raise in this thread."""
     global former_hook
     ident = PyThread_get_thread_ident()
     watching[ident] = watching.get(ident, 0) + 1
@@ -1270,11 +1270,11 @@ def run_callback(function, tuple args):
         result = function(*args)
     finally:
         unwatch()
-    unpark()
+    raise_deferred()
     return result
 
 cdef class Guard:
-    """A function of Python as ctypes calls it for C: its exceptions are parked.
+    """A function of Python as ctypes calls it for C: its exceptions are deferred.
 
     Args:
         function: what is called.
@@ -1295,7 +1295,7 @@ cdef class Guard:
             made = self.restype(result)     # a result that cannot be converted is an error of the callback too
             return result if self.restype is ctypes.c_char_p else made.value
         except BaseException as error:
-            park(error)
+            defer_error(error)
             return self.on_error
         finally:
             enter(caller)                   # the callback may have called other functions
@@ -1319,7 +1319,7 @@ cdef int graph_expand(ggml_cgraph *graph, ggml_tensor *t, bint compute) except -
     if status == GGML_STATUS_ABORTED:
         fail(RuntimeError, f"a source of '{name_text(bad)}' is not a tensor of a live context")
     if status:
-        raise MemoryError(f"{where()}: out of memory")
+        raise MemoryError(f"{function_name()}: out of memory")
     return 0
 
 # ---- instruction sets ------------------------------------------------------------------------------------------------

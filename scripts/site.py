@@ -72,6 +72,10 @@ def functions_by_module(names):
         defined = re.findall(r"^def (g(?:gml|guf)_\w+)\(", path.read_text(encoding="utf-8"), re.M)
         found[module] = [name for name in defined if name in left]
         left -= set(found[module])
+    unary = re.findall(r"^UNARY\(\d+, +(\w+)", (ROOT / "ggml/_simd/tables/unary.h").read_text(encoding="utf-8"), re.M)
+    made = [f"ggml_{name.lower()}{form}" for name in unary for form in ("", "_inplace")]  # in a loop over the table
+    found["_ops/unary"] = [name for name in made if name in left] + found["_ops/unary"]
+    left -= set(made)
     found["_io/gguf"] += sorted(name for name in left if name.startswith("gguf_"))  # made in a loop over types
     found["generated"] = sorted(name for name in left if not name.startswith("gguf_"))
     return found

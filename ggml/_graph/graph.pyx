@@ -12,16 +12,16 @@ from .._core cimport (
     GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
     GG_MESSAGE, allocate, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_path, arg_size,
-    arg_tensor, arg_tensors, arg_text, cbool, check_data, check_files, engine, enter, entered, fail, gg_call,
-    gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object,
-    ggml_tensor, graph_expand, graph_new, hold_owners, name_text, pins_hold, pins_release, repr_short, where,
+    arg_tensor, arg_tensors, arg_text, cbool, check_data, check_files, engine, enter, entered, fail, function_name,
+    gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan,
+    ggml_object, ggml_tensor, graph_expand, graph_new, hold_owners, name_text, pins_hold, pins_release, repr_short,
     wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
 from .._params cimport glu_params, unary_params
 from .record cimport compute_recorded, recorders
 from .. import _constants, _structs
-from .._core import as_callback, park, unwatch, watch
+from .._core import as_callback, defer_error, unwatch, watch
 from .._io.files import save
 from .._system.messages import log
 from .._tensor.properties import GLU_NAMES
@@ -608,7 +608,7 @@ cdef bint signals_pending() noexcept:
     try:
         PyErr_CheckSignals()
     except BaseException as e:
-        park(e)
+        defer_error(e)
         return True
     return False
 
@@ -906,4 +906,4 @@ def ggml_graph_dump_dot(gb, gf, filename):
             if t.src[k] != NULL:
                 lines.append(f'  "{<size_t>t.src[k]:#x}" -> "{<size_t>t:#x}" [label="src {k}"];')
     lines.append("}")
-    save(name, ("\n".join(lines) + "\n").encode(), where())
+    save(name, ("\n".join(lines) + "\n").encode(), function_name())

@@ -8,8 +8,8 @@ import weakref
 from libc.stdint cimport int32_t, int64_t
 
 from .._core cimport (
-    GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, arg_graph, arg_tensor, enter, entered, fail, gg_nelements,
-    ggml_cgraph, ggml_context, ggml_tensor, graph_expand, name_text, new_tensor, set_name, tensor_text, where,
+    GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, arg_graph, arg_tensor, enter, entered, fail, function_name,
+    gg_nelements, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, name_text, new_tensor, set_name, tensor_text,
     wrap_tensor,
 )
 from .._enums cimport GGML_TYPE_F32
@@ -166,7 +166,7 @@ cdef int build(Context o, object graph) except -1:
         build_graph(o, graph)
     except (TypeError, ValueError, MemoryError, RuntimeError) as error:
         enter(name)
-        if str(error).startswith(where() + ": "):
+        if str(error).startswith(function_name() + ": "):
             raise
         fail(type(error), str(error))
     enter(name)

@@ -15,9 +15,9 @@ from libc.stdlib cimport free
 from libc.string cimport memchr, memcpy
 
 from .._core cimport (
-    GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, check_file, engine,
-    enter, fail, file_region, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, is_path, keep, new_tensor,
-    repr_short, resized, set_name, where,
+    GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, check_file, engine, enter,
+    fail, file_region, function_name, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, is_path, keep,
+    new_tensor, repr_short, resized, set_name,
 )
 from .._enums cimport GGML_TYPE_I8
 from .._handle cimport HANDLE, opened
@@ -27,7 +27,7 @@ from .gguf cimport (
 )
 from .. import _structs
 from .files import open_regular
-from .._core import as_callback, ggml_free, ggml_init, unpark, unwatch, watch
+from .._core import as_callback, ggml_free, ggml_init, raise_deferred, unwatch, watch
 
 cdef extern from *:
     """
@@ -117,7 +117,7 @@ cdef class CallbackSource(Source):
                 k = self.read(self.userdata, out + got, offset + got, wanted)
             finally:
                 unwatch()
-            unpark()
+            raise_deferred()
             if k > wanted:
                 fail(ValueError, f"the callback returned {k} bytes at offset {offset + got}: "
                                  f"at most {wanted} were requested")
@@ -447,7 +447,7 @@ cdef object read_from(Source s, object params, const char *fn):
 cdef object open_path(object fname):
     """Opens a regular file; returns it and its size."""
     cdef bytes path = arg_path(fname, b"fname")
-    file = open_regular(os.fspath(fname) if is_path(fname) else path, where())
+    file = open_regular(os.fspath(fname) if is_path(fname) else path, function_name())
     return file, os.fstat(file.fileno()).st_size
 
 def gguf_init_from_file(fname, params):

@@ -130,6 +130,14 @@ cdef int grad_min_max(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     return 0
 
 # ---- integers --------------------------------------------------------------------------------------------------------
+cdef object argmax(ggml_context *ctx, ggml_tensor *x, bint nan, bint first):
+    """The index of the largest element of each row; nan: NaN is larger than all; first: the first of equal ones."""
+    cdef ggml_tensor node
+    node_init(&node, GGML_OP_ARGMAX, GGML_TYPE_I32, x.ne[1], 1, 1, 1)
+    argmax_params(&node).nan, argmax_params(&node).first = nan, first
+    node.src[0] = x
+    return wrap_tensor(node_append(ctx, &node))
+
 def ggml_argmax(ctx, a):
     """Finds the index of the largest element of each row of a matrix.
 
@@ -146,12 +154,7 @@ def ggml_argmax(ctx, a):
             bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_argmax")
-    cdef ggml_tensor node
-    cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_init(&node, GGML_OP_ARGMAX, GGML_TYPE_I32, x.ne[1], 1, 1, 1)
-    node.src[0] = x
-    return wrap_tensor(node_append(c, &node))
+    return argmax(arg_context(ctx, b"ggml_argmax"), arg_tensor(a, b"a"), False, False)
 
 def ext_argmax(ctx, a, last=False):
     """Finds the index of the largest element of each row of a matrix, as NumPy does.
@@ -169,13 +172,7 @@ def ext_argmax(ctx, a, last=False):
             bf16.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.argmax")
-    cdef ggml_tensor node
-    cdef ggml_tensor *x = arg_tensor(a, b"a")
-    node_init(&node, GGML_OP_ARGMAX, GGML_TYPE_I32, x.ne[1], 1, 1, 1)
-    argmax_params(&node).nan, argmax_params(&node).first = True, not last
-    node.src[0] = x
-    return wrap_tensor(node_append(c, &node))
+    return argmax(arg_context(ctx, b"ggml.ext.argmax"), arg_tensor(a, b"a"), True, not last)
 
 def ggml_count_equal(ctx, a, b):
     """Counts the positions at which two integer tensors are equal.

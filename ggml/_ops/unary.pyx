@@ -1,24 +1,25 @@
 """The element-wise functions of GGML_OP_UNARY and the gradients of the activations among them."""
+import textwrap
+
 from libc.math cimport INFINITY, exp, log1p
 
 from .._core cimport (
-    GG_DERIVATIVE_NUMBER, GG_DERIVATIVE_RESULT, GG_DERIVATIVE_ZERO, arg_context, arg_float, arg_int32, arg_tensor,
-    engine, fail, ggml_context, ggml_tensor, node2, node_append, node_in_place, node_like, wrap_tensor,
+    GG_DERIVATIVE_ARGUMENT, GG_DERIVATIVE_NUMBER, GG_DERIVATIVE_RESULT, GG_DERIVATIVE_ZERO, arg_context, arg_float,
+    arg_int32, arg_tensor, engine, fail, ggml_context, ggml_tensor, node2, node_append, node_in_place, node_like,
+    wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_ELU_BACK, GGML_OP_GELU_BACK, GGML_OP_GELU_ERF_BACK, GGML_OP_GELU_QUICK_BACK, GGML_OP_NONE,
-    GGML_OP_SILU_BACK, GGML_OP_UNARY, GGML_UNARY_OP_ABS, GGML_UNARY_OP_CEIL, GGML_UNARY_OP_ELU, GGML_UNARY_OP_EXP,
-    GGML_UNARY_OP_EXPM1, GGML_UNARY_OP_FLOOR, GGML_UNARY_OP_GELU, GGML_UNARY_OP_GELU_ERF, GGML_UNARY_OP_GELU_QUICK,
-    GGML_UNARY_OP_HARDSIGMOID, GGML_UNARY_OP_HARDSWISH, GGML_UNARY_OP_NEG, GGML_UNARY_OP_RELU, GGML_UNARY_OP_ROUND,
-    GGML_UNARY_OP_SGN, GGML_UNARY_OP_SIGMOID, GGML_UNARY_OP_SILU, GGML_UNARY_OP_SOFTPLUS, GGML_UNARY_OP_STEP,
-    GGML_UNARY_OP_TANH, GGML_UNARY_OP_TRUNC,
+    GGML_OP_SILU_BACK, GGML_OP_UNARY, GGML_UNARY_OP_ABS, GGML_UNARY_OP_EXP, GGML_UNARY_OP_EXPM1,
+    GGML_UNARY_OP_HARDSIGMOID, GGML_UNARY_OP_HARDSWISH, GGML_UNARY_OP_NEG, GGML_UNARY_OP_RELU, GGML_UNARY_OP_SGN,
+    GGML_UNARY_OP_SIGMOID, GGML_UNARY_OP_SOFTPLUS, GGML_UNARY_OP_STEP, GGML_UNARY_OP_TANH,
 )
 from .._graph.grad cimport Backward, gradients
 from .._params cimport gg_unary_params, unary_params
 from .elementwise cimport add, clamp, clamp_back, mul, scale, sqr, sub
 
 cdef extern from "runtime/engine.h" nogil:
-    enum: GGML_UNARY_OP_XIELU
+    enum: GGML_UNARY_OP_COUNT, GGML_UNARY_OP_XIELU
 
 # ---- functions without parameters ------------------------------------------------------------------------------------
 cdef ggml_tensor *unary(ggml_context *ctx, int function, ggml_tensor *a, bint inplace) except NULL:
@@ -98,659 +99,103 @@ def ggml_unary_inplace(ctx, a, op):
     cdef ggml_context *c = arg_context(ctx, b"ggml_unary_inplace")
     return wrap_tensor(unary(c, arg_function(op), arg_tensor(a, b"a"), True))
 
-def ggml_abs(ctx, a):
-    """Takes the absolute value of each element.
-
-    The gradient flows to a, multiplied by the sign of a, which is 0 at 0.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_abs", GGML_UNARY_OP_ABS, a, False)
-
-def ggml_abs_inplace(ctx, a):
-    """Removes the sign of each element of a.
-
-    The gradient would need the signs: ggml_build_backward_expand raises ValueError if a needs one.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with its magnitudes.
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_abs_inplace", GGML_UNARY_OP_ABS, a, True)
-
-def ggml_sgn(ctx, a):
-    """Gives the sign of each element as -1, 0 or 1.
-
-    NaN stays NaN. The derivative is 0 wherever it exists, so no gradient flows to a.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_sgn", GGML_UNARY_OP_SGN, a, False)
-
-def ggml_sgn_inplace(ctx, a):
-    """Replaces each element of a by its sign, -1, 0 or 1.
-
-    Like ggml_sgn it passes no gradient to a.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with the signs.
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_sgn_inplace", GGML_UNARY_OP_SGN, a, True)
-
-def ggml_neg(ctx, a):
-    """Negates each element: -a.
-
-    The gradient flows to a, negated.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_neg", GGML_UNARY_OP_NEG, a, False)
-
-def ggml_neg_inplace(ctx, a):
-    """Flips the sign of each element where it is stored.
-
-    The gradient is the negated gradient of the result; it needs no element of a.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with -a.
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_neg_inplace", GGML_UNARY_OP_NEG, a, True)
-
-def ggml_step(ctx, a):
-    """Computes the unit step: 1 where a > 0, else 0.
-
-    NaN stays NaN. The derivative is 0 wherever it exists, so no gradient flows to a.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_step", GGML_UNARY_OP_STEP, a, False)
-
-def ggml_step_inplace(ctx, a):
-    """Turns a into a mask of its positive elements: 1 where positive, else 0.
-
-    No gradient flows to a.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with the mask.
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_step_inplace", GGML_UNARY_OP_STEP, a, True)
-
-def ggml_tanh(ctx, a):
-    """Computes the hyperbolic tangent of each element.
-
-    The gradient flows to a, multiplied by 1 - y^2, where y is the result.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, with values from -1 to 1.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_tanh", GGML_UNARY_OP_TANH, a, False)
-
-def ggml_tanh_inplace(ctx, a):
-    """Replaces each element of a by its hyperbolic tangent.
-
-    The gradient is computed from the result alone, so hidden layers may use this form in training.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with tanh(a).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_tanh_inplace", GGML_UNARY_OP_TANH, a, True)
-
-def ggml_elu(ctx, a):
-    """Computes the exponential linear unit (arXiv:1511.07289): a where a > 0, else exp(a) - 1.
-
-    The gradient flows to a, multiplied by 1 where a > 0, else by exp(a).
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, with values above or equal to -1.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    See also:
-        ggml_elu_back, its gradient.
-    """
-    return unary_of(ctx, b"ggml_elu", GGML_UNARY_OP_ELU, a, False)
-
-def ggml_elu_inplace(ctx, a):
-    """Applies the exponential linear unit to a where it is stored.
-
-    The gradient reads the original elements: ggml_build_backward_expand raises ValueError if a needs one.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with elu(a).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_elu_inplace", GGML_UNARY_OP_ELU, a, True)
-
-def ggml_relu(ctx, a):
-    """Computes the rectifier: max(a, 0).
-
-    NaN stays NaN. The gradient flows to a where a > 0.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, without negative values.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_relu", GGML_UNARY_OP_RELU, a, False)
-
-def ggml_relu_inplace(ctx, a):
-    """Sets the negative elements of a to 0.
-
-    The gradient flows to a where the result is positive; the overwritten elements are not needed for it.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with max(a, 0).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_relu_inplace", GGML_UNARY_OP_RELU, a, True)
-
-def ggml_sigmoid(ctx, a):
-    """Computes the logistic function: 1 / (1 + exp(-a)).
-
-    The gradient flows to a, multiplied by y * (1 - y), where y is the result.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, with values from 0 to 1.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_sigmoid", GGML_UNARY_OP_SIGMOID, a, False)
-
-def ggml_sigmoid_inplace(ctx, a):
-    """Turns the elements of a, as logits, into probabilities: 1 / (1 + exp(-a)).
-
-    The gradient is computed from the probabilities, so it remains available.
-
-    Args:
-        ctx: context that receives the node.
-        a: logits, f32, f16 or bf16, any shape; overwritten.
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_sigmoid_inplace", GGML_UNARY_OP_SIGMOID, a, True)
-
-def ggml_gelu(ctx, a):
-    """Computes GELU in its tanh form (arXiv:1606.08415).
-
-    The formula is 0.5 * a * (1 + tanh(sqrt(2/pi) * (a + 0.044715 * a^3))). It is evaluated in f32 rather than read from
-    a table of f16 values; f16 tensors use a shorter polynomial. The gradient flows to a, as ggml_gelu_back computes it.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    See also:
-        ggml_gelu_erf, the exact form; ggml_gelu_quick, a cheaper approximation.
-    """
-    return unary_of(ctx, b"ggml_gelu", GGML_UNARY_OP_GELU, a, False)
-
-def ggml_gelu_inplace(ctx, a):
-    """Applies GELU in its tanh form to a where it is stored.
-
-    A gradient of a would need the original elements: ggml_build_backward_expand then raises ValueError. Use
-    ggml_gelu in graphs that are trained.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with gelu(a).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_gelu_inplace", GGML_UNARY_OP_GELU, a, True)
-
-def ggml_gelu_erf(ctx, a):
-    """Computes the exact GELU (arXiv:1606.08415): a * Phi(a), with the normal distribution function Phi.
-
-    Phi(a) is 0.5 * (1 + erf(a / sqrt(2))). The gradient flows to a, as ggml_gelu_erf_back computes it.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_gelu_erf", GGML_UNARY_OP_GELU_ERF, a, False)
-
-def ggml_gelu_erf_inplace(ctx, a):
-    """Applies the exact GELU to a where it is stored.
-
-    The derivative at the original elements cannot be recovered from the result: ggml_build_backward_expand raises
-    ValueError if a needs a gradient.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with a * Phi(a).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_gelu_erf_inplace", GGML_UNARY_OP_GELU_ERF, a, True)
-
-def ggml_gelu_quick(ctx, a):
-    """Computes the sigmoid approximation of GELU (arXiv:1606.08415): a * sigmoid(1.702 * a).
-
-    The gradient flows to a, as ggml_gelu_quick_back computes it.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_gelu_quick", GGML_UNARY_OP_GELU_QUICK, a, False)
-
-def ggml_gelu_quick_inplace(ctx, a):
-    """Replaces a by a * sigmoid(1.702 * a), the sigmoid approximation of GELU.
-
-    This form is for inference: ggml_build_backward_expand raises ValueError if a needs a gradient.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten.
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_gelu_quick_inplace", GGML_UNARY_OP_GELU_QUICK, a, True)
-
-def ggml_silu(ctx, a):
-    """Computes SiLU, also called swish (arXiv:1702.03118): a * sigmoid(a).
-
-    The gradient flows to a, as ggml_silu_back computes it.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    See also:
-        ggml_swiglu, which multiplies the result by a second operand in the same pass.
-    """
-    return unary_of(ctx, b"ggml_silu", GGML_UNARY_OP_SILU, a, False)
-
-def ggml_silu_inplace(ctx, a):
-    """Multiplies each element of a by its sigmoid and stores the products in a.
-
-    SiLU is not monotonic, so its gradient needs the original elements: ggml_build_backward_expand raises
-    ValueError if a needs one.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with silu(a).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_silu_inplace", GGML_UNARY_OP_SILU, a, True)
-
-def ggml_hardswish(ctx, a):
-    """Computes hard swish (arXiv:1905.02244): a * min(1, max(0, (a + 3) / 6)).
-
-    The gradient flows to a, multiplied by 0 below -3, by 1 above 3 and by (2 * a + 3) / 6 between.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_hardswish", GGML_UNARY_OP_HARDSWISH, a, False)
-
-def ggml_hardsigmoid(ctx, a):
-    """Computes hard sigmoid, a piecewise linear sigmoid: min(1, max(0, (a + 3) / 6)).
-
-    The gradient flows to a, divided by 6, where a lies between -3 and 3.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, with values from 0 to 1.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_hardsigmoid", GGML_UNARY_OP_HARDSIGMOID, a, False)
-
-def ggml_exp(ctx, a):
-    """Computes the exponential of each element: e^a.
-
-    It underflows gradually and becomes inf where f32 overflows, above about 88.7. The gradient flows to a, multiplied
-    by the result.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_exp", GGML_UNARY_OP_EXP, a, False)
-
-def ggml_exp_inplace(ctx, a):
-    """Replaces each element of a by its exponential.
-
-    The result is its own derivative, so overwriting a does not prevent the gradient.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with e^a.
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_exp_inplace", GGML_UNARY_OP_EXP, a, True)
-
-def ggml_expm1(ctx, a):
-    """Computes e^a - 1 without the cancellation of ggml_exp and a subtraction near 0.
-
-    The gradient flows to a, multiplied by the result plus 1.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, with values above or equal to -1.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_expm1", GGML_UNARY_OP_EXPM1, a, False)
-
-def ggml_expm1_inplace(ctx, a):
-    """Replaces each element of a by e^a - 1, accurate near 0.
-
-    The gradient is computed from the result and needs no copy of a.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten.
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_expm1_inplace", GGML_UNARY_OP_EXPM1, a, True)
-
-def ggml_softplus(ctx, a):
-    """Computes the smooth rectifier log(1 + exp(a)).
-
-    It neither overflows for large a nor rounds to 0 for negative a before exp(a) itself underflows. The gradient flows
-    to a, multiplied by sigmoid(a).
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, without negative values.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_softplus", GGML_UNARY_OP_SOFTPLUS, a, False)
-
-def ggml_softplus_inplace(ctx, a):
-    """Applies log(1 + exp(x)) to each element x of a where it is stored.
-
-    The gradient is the sigmoid of the original elements: ggml_build_backward_expand raises ValueError if a needs
-    one.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with softplus(a).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_softplus_inplace", GGML_UNARY_OP_SOFTPLUS, a, True)
-
-def ggml_floor(ctx, a):
-    """Rounds each element down to an integer.
-
-    The derivative is 0 wherever it exists, so no gradient flows to a.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, with integral values.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_floor", GGML_UNARY_OP_FLOOR, a, False)
-
-def ggml_floor_inplace(ctx, a):
-    """Rounds the elements of a down where they are stored.
-
-    No gradient flows to a.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with floor(a).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_floor_inplace", GGML_UNARY_OP_FLOOR, a, True)
-
-def ggml_ceil(ctx, a):
-    """Rounds each element up to an integer.
-
-    The derivative is 0 wherever it exists, so no gradient flows to a.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, with integral values.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_ceil", GGML_UNARY_OP_CEIL, a, False)
-
-def ggml_ceil_inplace(ctx, a):
-    """Rounds the elements of a up where they are stored.
-
-    No gradient flows to a.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with ceil(a).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_ceil_inplace", GGML_UNARY_OP_CEIL, a, True)
-
-def ggml_round(ctx, a):
-    """Rounds each element to the nearest integer, halves away from 0.
-
-    This is C's roundf, not NumPy's round, which takes halves to even. The derivative is 0 wherever it exists, so no
-    gradient flows to a.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, with integral values.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_round", GGML_UNARY_OP_ROUND, a, False)
-
-def ggml_round_inplace(ctx, a):
-    """Rounds the elements of a to the nearest integer where they are stored, halves away from 0.
-
-    No gradient flows to a.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with round(a).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_round_inplace", GGML_UNARY_OP_ROUND, a, True)
-
-def ggml_trunc(ctx, a):
-    """Rounds each element towards 0.
-
-    The derivative is 0 wherever it exists, so no gradient flows to a.
-
-    Args:
-        ctx: context that receives the result.
-        a: f32, f16 or bf16, any shape.
-    Returns:
-        Tensor of a's shape and type, with integral values.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_trunc", GGML_UNARY_OP_TRUNC, a, False)
-
-def ggml_trunc_inplace(ctx, a):
-    """Drops the fraction of each element of a.
-
-    No gradient flows to a.
-
-    Args:
-        ctx: context that receives the node.
-        a: f32, f16 or bf16, any shape; overwritten with trunc(a).
-    Returns:
-        View of all of a.
-    Raises:
-        ValueError: a is not f32, f16 or bf16.
-        MemoryError: the context is full.
-    """
-    return unary_of(ctx, b"ggml_trunc_inplace", GGML_UNARY_OP_TRUNC, a, True)
+# Text of the docstrings: what a function computes, remarks, the slope that the gradient is multiplied by, the values of
+# the result, other functions. Rows are those of tables/unary.h without XIELU.
+cdef dict TEXTS = {
+    "abs": ("Takes the absolute value of each element", "", "multiplied by the sign of a, which is 0 at 0", "", ""),
+    "sgn": ("Gives the sign of each element as -1, 0 or 1", "NaN stays NaN.", "", "", ""),
+    "neg": ("Negates each element: -a", "", "negated", "", ""),
+    "step": ("Computes the unit step: 1 where a > 0, else 0", "NaN stays NaN.", "", "", ""),
+    "tanh": ("Computes the hyperbolic tangent of each element", "",
+             "multiplied by 1 - y^2, where y is the result", ", with values from -1 to 1", ""),
+    "elu": ("Computes the exponential linear unit (arXiv:1511.07289): a where a > 0, else exp(a) - 1", "",
+            "multiplied by 1 where a > 0, else by exp(a)", ", with values above or equal to -1",
+            "ggml_elu_back, its gradient."),
+    "relu": ("Computes the rectifier: max(a, 0)", "NaN stays NaN.", "where a > 0", ", without negative values", ""),
+    "sigmoid": ("Computes the logistic function: 1 / (1 + exp(-a))", "",
+                "multiplied by y * (1 - y), where y is the result", ", with values from 0 to 1", ""),
+    "gelu": ("Computes GELU in its tanh form (arXiv:1606.08415)",
+             "The formula is 0.5 * a * (1 + tanh(sqrt(2/pi) * (a + 0.044715 * a^3))). It is evaluated in f32 rather "
+             "than read from a table of f16 values; f16 tensors use a shorter polynomial.",
+             "as ggml_gelu_back computes it", "",
+             "ggml_gelu_erf, the exact form; ggml_gelu_quick, a cheaper approximation."),
+    "gelu_quick": ("Computes the sigmoid approximation of GELU (arXiv:1606.08415): a * sigmoid(1.702 * a)", "",
+                   "as ggml_gelu_quick_back computes it", "", ""),
+    "silu": ("Computes SiLU, also called swish (arXiv:1702.03118): a * sigmoid(a)", "",
+             "as ggml_silu_back computes it", "",
+             "ggml_swiglu, which multiplies the result by a second operand in the same pass."),
+    "hardswish": ("Computes hard swish (arXiv:1905.02244): a * min(1, max(0, (a + 3) / 6))", "",
+                  "multiplied by 0 below -3, by 1 above 3 and by (2 * a + 3) / 6 between", "", ""),
+    "hardsigmoid": ("Computes hard sigmoid, a piecewise linear sigmoid: min(1, max(0, (a + 3) / 6))", "",
+                    "divided by 6, where a lies between -3 and 3", ", with values from 0 to 1", ""),
+    "exp": ("Computes the exponential of each element: e^a",
+            "It underflows gradually and becomes inf where f32 overflows, above about 88.7.",
+            "multiplied by the result", "", ""),
+    "expm1": ("Computes e^a - 1 without the cancellation of ggml_exp and a subtraction near 0", "",
+              "multiplied by the result plus 1", ", with values above or equal to -1", ""),
+    "softplus": ("Computes the smooth rectifier log(1 + exp(a))",
+                 "It neither overflows for large a nor rounds to 0 for negative a before exp(a) itself underflows.",
+                 "multiplied by sigmoid(a)", ", without negative values", ""),
+    "gelu_erf": ("Computes the exact GELU (arXiv:1606.08415): a * Phi(a), with the normal distribution function Phi",
+                 "Phi(a) is 0.5 * (1 + erf(a / sqrt(2))).", "as ggml_gelu_erf_back computes it", "", ""),
+    "floor": ("Rounds each element down to an integer", "", "", ", with integral values", ""),
+    "ceil": ("Rounds each element up to an integer", "", "", ", with integral values", ""),
+    "round": ("Rounds each element to the nearest integer, halves away from 0",
+              "This is C's roundf, not NumPy's round, which takes halves to even.", "", ", with integral values", ""),
+    "trunc": ("Rounds each element towards 0", "", "", ", with integral values", ""),
+}
+cdef tuple WITHOUT_INPLACE = ("hardswish", "hardsigmoid")       # the C library has no ggml_NAME_inplace
+
+cdef dict INPLACE_GRADIENTS = {     # by what the derivative is computed from
+    GG_DERIVATIVE_ZERO: "No gradient flows to a.",
+    GG_DERIVATIVE_NUMBER: "The gradient needs no element of a, so a node in place keeps it.",
+    GG_DERIVATIVE_RESULT: "The gradient is computed from the result, so a node in place keeps it.",
+    GG_DERIVATIVE_ARGUMENT:
+        "The gradient would need the original elements: ggml_build_backward_expand raises ValueError if a needs one.",
+}
+
+cdef str docstring(str summary, str text, str a, str returns, str see):
+    sections = [summary, textwrap.fill(text, 116), f"""Args:
+    ctx: context that receives the result.
+    a: f32, f16 or bf16, any shape{a}.
+Returns:
+    {returns}.
+Raises:
+    ValueError: a is not f32, f16 or bf16.
+    MemoryError: the context is full."""]
+    return "\n\n".join(sections) + (f"\nSee also:\n    {see}" if see else "")
+
+cdef object builder(int function, str name, bint inplace):
+    """ggml_NAME or ggml_NAME_inplace, which build a node of a function without parameters."""
+    cdef bytes public = f"ggml_{name}{'_inplace' if inplace else ''}".encode()
+
+    def build(ctx, a):
+        return unary_of(ctx, public, function, a, inplace)
+
+    does, remarks, slope, values, see = TEXTS[name]
+    build.__name__ = build.__qualname__ = public.decode()
+    if inplace:
+        text = f"The values are those of ggml_{name}. {INPLACE_GRADIENTS[engine.unary(function).derivative]}"
+        summary = f"Computes ggml_{name} in the memory of a."
+        build.__doc__ = docstring(summary, text, "; overwritten", "View of all of a", "")
+    else:
+        gradient = f"The gradient flows to a, {slope}." if slope else \
+            "The derivative is 0 wherever it exists, so no gradient flows to a."
+        build.__doc__ = docstring(does + ".", f"{remarks} {gradient}".strip(), "",
+                                  f"Tensor of a's shape and type{values}", see)
+    return build
+
+cdef int add_builders(dict space) except -1:
+    cdef int function
+    cdef bint inplace
+    for function in range(GGML_UNARY_OP_COUNT):
+        name = engine.unary_name(function).decode().lower()
+        for inplace in range(2 if name in TEXTS and name not in WITHOUT_INPLACE else name in TEXTS):
+            build = builder(function, name, inplace)
+            space[build.__name__] = build
+    return 0
+
+add_builders(globals())
 
 # ---- xIELU -----------------------------------------------------------------------------------------------------------
 cdef float softplus(float x) noexcept:

@@ -12,7 +12,7 @@ from .._core cimport (
 )
 from .numbers cimport arg_array
 from .. import _constants, _structs
-from .._core import as_callback, run_callback, unpark, unwatch, watch
+from .._core import as_callback, run_callback, raise_deferred, unwatch, watch
 
 cdef extern from "stdio.h" nogil:
     FILE *fopen(const char *name, const char *mode)
@@ -36,7 +36,7 @@ def log(int level, str text):
             log_function(level, raw, log_data)
         finally:
             unwatch()
-        unpark()
+        raise_deferred()
 
 def ggml_log_set(log_callback, user_data):
     """Sets the function that receives the messages of this library.

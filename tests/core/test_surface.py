@@ -171,10 +171,10 @@ def test_repr_of_a_dangling_pointer():
     assert repr(pointer) == "<ggml_tensor at 0x1000>"
 
 
-def parked():
+def deferred():
     """The type of the exception that waits for the function that runs the callback; None if there is none."""
     try:
-        _core.unpark()
+        _core.raise_deferred()
     except Exception as error:
         return type(error)
 
@@ -197,14 +197,14 @@ def fail(*args):
 )
 def test_exception_in_a_callback_is_parked(name, args, result):
     assert getattr(ggml, name)(fail)(*args) == result
-    assert parked() is LookupError
+    assert deferred() is LookupError
 
 
 def test_result_of_the_wrong_kind_is_parked():
     assert ggml.gguf_reader_callback_t(lambda *args: "many")(1, 2, 3, 4) == 0
-    assert parked() is TypeError
+    assert deferred() is TypeError
     assert ggml.ggml_backend_i_get_name(lambda backend: 1.5)(1) is None
-    assert parked() is TypeError
+    assert deferred() is TypeError
 
 
 def test_callbacks_from_callables_addresses_and_functions():
@@ -219,7 +219,7 @@ def test_callbacks_from_callables_addresses_and_functions():
     ):
         assert made(7) is True and made(8) is False
     assert ctypes.cast(ggml.ggml_abort_callback(plan.abort_callback), ctypes.c_void_p).value == address
-    assert not ggml.ggml_abort_callback() and parked() is None
+    assert not ggml.ggml_abort_callback() and deferred() is None
 
 
 @pytest.mark.filterwarnings("error")

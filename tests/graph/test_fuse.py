@@ -89,7 +89,8 @@ def leaf(ctx, values):
     """A tensor of these values; in a context without data, one that `fill_leaves` fills."""
     if not ggml.ggml_get_no_alloc(ctx):
         return ggml.utils.from_numpy(np.ascontiguousarray(values), ctx)
-    t = ggml.ggml_new_tensor(ctx, F32, values.ndim, values.shape[::-1])
+    dtype = ggml.GGML_TYPE_F16 if values.dtype == np.float16 else F32
+    t = ggml.ggml_new_tensor(ctx, dtype, values.ndim, values.shape[::-1])
     ggml.ggml_set_input(t)
     LATER.append((t, values))
     return t
@@ -157,7 +158,7 @@ def same_on_all(build, want_steps=None):
 # ---- each row --------------------------------------------------------------------------------------------------------
 def test_every_row_is_tested():
     assert set(BUILDERS) == set(ROWS) and len(ROWS) == len(set(ROWS))
-    assert set(CONVOLUTIONS) == set(TAILS)
+    assert {*CONVOLUTIONS, "MUL_MAT"} == set(TAILS)
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "permuted", "gaps"])
@@ -175,7 +176,7 @@ def test_rows(name, layout):
     same_on_all(build, 1)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1, 5000), (1, 1, 700, 33), (2, 3, 40, 1), (1, 1, 2, 1024), (1, 1, 3, 4096)])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 5000), (1, 1, 700, 33), (2, 3, 60, 1), (1, 1, 2, 1024), (1, 1, 3, 4096)])
 @pytest.mark.parametrize("name", ["ADD", "UNARY", "RMS_NORM", "SOFT_MAX"])
 def test_shapes(name, shape):
     def build(ctx):
@@ -217,6 +218,19 @@ def row(ctx, i=0, n=64):
     return leaf(ctx, array(20 + i, n))
 
 
+def half_mask(ctx):
+    """A mask of f16 [64, 9] with hidden places, finite values and a row that is all hidden."""
+    mask = array(30, 9, 64)
+    mask[mask > 1] = -np.inf
+    mask[4] = -np.inf
+    return leaf(ctx, mask.astype(np.float16))
+
+
+def with_sinks(ctx, t):
+    ggml.ggml_soft_max_add_sinks(t, leaf(ctx, np.float32([0.4])))
+    return t
+
+
 PATTERNS = {  # what is built from x [64, 9], and how many steps it is
     "RMS_NORM MUL": (lambda ctx, x: ggml.ggml_mul(ctx, ggml.ggml_rms_norm(ctx, x, 1e-5), row(ctx)), 1),
     "RMS_NORM MUL ADD": (
@@ -246,6 +260,20 @@ PATTERNS = {  # what is built from x [64, 9], and how many steps it is
     ),
     "SCALE DIAG_MASK_INF SOFT_MAX": (
         lambda ctx, x: softmax_of(ctx, x, lambda ctx, x: ggml.ggml_diag_mask_inf(ctx, x, 55)),
+        1,
+    ),
+    "SCALE SOFT_MAX of a mask of f16": (
+        lambda ctx, x: ggml.ggml_soft_max_ext(ctx, ggml.ggml_scale(ctx, x, 0.125), half_mask(ctx), 0.5, 0.0),
+        1,
+    ),
+    "SCALE SOFT_MAX with sinks": (
+        lambda ctx, x: with_sinks(ctx, ggml.ggml_soft_max_ext(ctx, ggml.ggml_scale(ctx, x, 0.125), None, 1.0, 0.0)),
+        1,
+    ),
+    "ADD SOFT_MAX of a mask of f16 with sinks": (
+        lambda ctx, x: with_sinks(
+            ctx, ggml.ggml_soft_max_ext(ctx, ggml.ggml_add(ctx, x, row(ctx)), half_mask(ctx), 0.5, 0.0)
+        ),
         1,
     ),
     "SILU MUL": (lambda ctx, x: gate_and_up(ctx, x, ggml.ggml_silu), 3),
@@ -376,11 +404,87 @@ def test_tails_of_results_that_can_be_read():
     same_on_all(build, 2)
 
 
+# ---- products --------------------------------------------------------------------------------------------------------
+def weights(ctx, m, k, dtype):
+    """A matrix [k, m] of a type."""
+    w = ggml.ggml_new_tensor_2d(ctx, dtype, k, m)
+    values = array(1, m, k)
+    need = ggml.ggml_row_size(dtype, k) * m
+    if dtype == F32:
+        ggml.utils.to_numpy(w)[:] = values
+    else:
+        assert ggml.ggml_quantize_chunk(dtype, values.ctypes.data, w.contents.data, 0, m, k, None) == need
+    return w
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F16", "Q8_0", "Q4_K"])
+@pytest.mark.parametrize("m, n", [(70, 1), (70, 2), (70, 9), (33, 60), (200, 50), (3, 300), (1, 1), (5, 0)])
+def test_bias_of_products(m, n, dtype):
+    """A bias that overwrites the product, for each way in which products are computed."""
+
+    def build(ctx):
+        w = weights(ctx, m, 256, getattr(ggml, "GGML_TYPE_" + dtype))
+        product = ggml.ggml_mul_mat(ctx, w, leaf(ctx, array(0, n, 256)))
+        y = ggml.ggml_add_inplace(ctx, product, leaf(ctx, array(2, m)))
+        return [y, ggml.ggml_gelu(ctx, y)]
+
+    same_on_all(build, 2 if n else None)
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "permuted", "gaps"])
+def test_bias_of_batches(layout):
+    """Products of a batch with a matrix that is broadcast, with a transposed one, and of operands with gaps."""
+
+    def build(ctx):
+        x = laid_out(ctx, array(0, 2, 6, 5, 48), layout)
+        w = laid_out(ctx, array(1, 1, 3, 40, 48), layout)
+        product = ggml.ggml_mul_mat(ctx, w, x)
+        return [x, ggml.ggml_add_inplace(ctx, product, leaf(ctx, array(2, 40)))]
+
+    same_on_all(build, 1)
+
+
+@pytest.mark.parametrize(
+    "shape, where", [((9, 1), "row"), ((1, 1), "one element"), ((9, 40), "matrix"), ((40,), "another tensor")]
+)
+def test_what_is_no_bias_of_a_product(shape, where):
+    """Operands of another shape, and sums that do not overwrite the product, stay steps of their own."""
+
+    def build(ctx):
+        product = ggml.ggml_mul_mat(ctx, leaf(ctx, array(1, 40, 64)), leaf(ctx, array(0, 9, 64)))
+        add = ggml.ggml_add if where == "another tensor" else ggml.ggml_add_inplace
+        return [product, add(ctx, product, leaf(ctx, array(2, *shape)))]
+
+    same_on_all(build, 2)
+
+
+def test_a_product_has_two_operands(ctx):
+    x = leaf(ctx, array(0, 4, 4))
+    t = ggml.ggml_mul_mat(ctx, x, x)
+    t.contents.src[2] = x
+    with pytest.raises(ValueError, match=r"src\[2\] is set: need two operands"):
+        ggml.ggml_graph_compute_with_ctx(ctx, graph_of(ctx, t), 1)
+
+
+# ---- what is not worth it --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("n, count", [(1, 5), (255, 5), (256, 1)])
+def test_tiny_nodes_stay_single(n, count):
+    """On one thread, a chain of tiny nodes takes longer to make than it saves."""
+
+    def build(ctx):
+        nodes = [leaf(ctx, array(0, n))]
+        for _ in range(5):
+            nodes.append(ggml.ggml_scale(ctx, nodes[-1], 0.5))
+        return nodes
+
+    same_on_all(build, count)
+
+
 # ---- random graphs ---------------------------------------------------------------------------------------------------
 def random_graph(ctx, graph, seed):
     """Nodes of random operations on random earlier tensors, some in place, some on views."""
     rng = random.Random(seed)
-    shape = rng.choice([(1, 1, 4, 32), (1, 3, 5, 40), (2, 2, 3, 17), (1, 1, 1, 2100)])
+    shape = rng.choice([(1, 1, 9, 32), (1, 3, 5, 40), (2, 2, 5, 17), (1, 1, 1, 2100)])
     one_row = (1, 1, 1, shape[-1])
     full = [leaf(ctx, array(seed + i, *shape)) for i in range(3)]
     rows = [leaf(ctx, array(seed + 10, *one_row)), leaf(ctx, array(seed + 11, 1))]
@@ -442,7 +546,7 @@ def test_random_graphs_are_fused():
 # ---- hazards ---------------------------------------------------------------------------------------------------------
 def test_a_step_in_between_reads_the_operand(ctx):
     """y = x + 1 in place, z = sum of x, y * y: the sum must not see x, nor y be computed after it."""
-    x = leaf(ctx, array(0, 8))
+    x = leaf(ctx, array(0, 320))
     before = ggml.utils.to_numpy(x).copy()
     y = ggml.ggml_scale_bias_inplace(ctx, x, 1.0, 1.0)
     graph = graph_of(ctx, y)
@@ -457,11 +561,11 @@ def test_a_step_in_between_reads_the_operand(ctx):
 
 
 def test_a_step_in_between_overwrites_the_operand(ctx):
-    x = leaf(ctx, array(0, 8))
+    x = leaf(ctx, array(0, 320))
     before = ggml.utils.to_numpy(x).copy()
     y = ggml.ggml_scale(ctx, x, 2.0)
     graph = graph_of(ctx, y)
-    ggml.ggml_build_forward_expand(graph, ggml.ggml_cpy(ctx, leaf(ctx, np.zeros(8, np.float32)), x))
+    ggml.ggml_build_forward_expand(graph, ggml.ggml_cpy(ctx, leaf(ctx, np.zeros(320, np.float32)), x))
     z = ggml.ggml_sqr(ctx, y)
     ggml.ggml_build_forward_expand(graph, z)
     assert steps(graph) == 3
@@ -471,7 +575,7 @@ def test_a_step_in_between_overwrites_the_operand(ctx):
 
 def test_a_repeated_operand_that_is_overwritten(ctx):
     """The row that is added to all rows is the first of them."""
-    x, row_ = leaf(ctx, array(0, 4, 8)), leaf(ctx, array(1, 8))
+    x, row_ = leaf(ctx, array(0, 4, 80)), leaf(ctx, array(1, 80))
     doubled = ggml.ggml_scale(ctx, x, 2.0)
     row_.contents.data = doubled.contents.data
     result = ggml.ggml_add(ctx, doubled, row_)
@@ -484,7 +588,7 @@ def test_a_repeated_operand_that_is_overwritten(ctx):
 
 def test_rows_that_share_memory(ctx):
     """Rows of a result that lie upon each other: the last row is what a second node reads for all of them."""
-    x = leaf(ctx, array(0, 4, 8))
+    x = leaf(ctx, array(0, 4, 80))
     doubled = ggml.ggml_scale(ctx, x, 2.0)
     for d in 1, 2, 3:
         doubled.contents.nb[d] = 0
@@ -497,7 +601,7 @@ def test_rows_that_share_memory(ctx):
 
 def chain(ctx, n=3):
     """(leaf, nodes) of a chain."""
-    x = leaf(ctx, array(0, 3, 8))
+    x = leaf(ctx, array(0, 3, 100))
     nodes = [x]
     for _ in range(n):
         nodes.append(ggml.ggml_scale(ctx, nodes[-1], 2.0))
@@ -523,9 +627,9 @@ def test_nodes_that_change_between_computes(ctx, computes):
     check(2 * (2 * values) ** 2)
     c.contents.src[0] = a
     check(4 * values)
-    a.contents.data = leaf(ctx, np.zeros((3, 8), np.float32)).contents.data
+    a.contents.data = leaf(ctx, np.zeros((3, 100), np.float32)).contents.data
     check(4 * values)
-    other = leaf(ctx, array(1, 3, 8))
+    other = leaf(ctx, array(1, 3, 100))
     x.contents.data = other.contents.data
     check(4 * ggml.utils.to_numpy(other))
     a.contents.flags &= ~ggml.GGML_TENSOR_FLAG_COMPUTE  # its old value is used
@@ -610,7 +714,7 @@ def test_gradients_of_fused_nodes():
     found = []
     for on in False, True:
         with context() as ctx:
-            x, w = leaf(ctx, array(0, 5, 16)), leaf(ctx, array(1, 16))
+            x, w = leaf(ctx, array(0, 5, 60)), leaf(ctx, array(1, 60))
             for t in x, w:
                 ggml.ggml_set_param(t)
             loss = ggml.ggml_sum(ctx, ggml.ggml_silu(ctx, ggml.ggml_mul(ctx, ggml.ggml_rms_norm(ctx, x, 1e-5), w)))
@@ -647,7 +751,7 @@ def test_few_long_rows_are_left_to_the_threads(ctx):
 def test_the_environment_variable(value, count, child):
     code = (
         "import ggml; from ggml._graph.graph import count_steps; c = ggml.ggml_init(ggml.ggml_init_params());"
-        "x = ggml.ggml_new_tensor_1d(c, 0, 4); g = ggml.ggml_new_graph(c);"
+        "x = ggml.ggml_new_tensor_1d(c, 0, 400); g = ggml.ggml_new_graph(c);"
         "ggml.ggml_build_forward_expand(g, ggml.ggml_sqr(c, ggml.ggml_sqr(c, x))); print(count_steps(g, 1))"
     )
     env = {k: v for k, v in os.environ.items() if k != "GGML_FUSE"} | ({"GGML_FUSE": value} if value else {})

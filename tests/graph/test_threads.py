@@ -130,11 +130,11 @@ def test_exceptions_arrive_in_the_thread_that_computes():
 
 def test_exceptions_outside_of_computes_stay_in_their_thread():
     """An exception of a callback waits for the function that called it, not for one of another thread."""
-    _core.park(KeyError("here"))
-    in_threads(1, lambda k: _core.unpark())
+    _core.defer_error(KeyError("here"))
+    in_threads(1, lambda k: _core.raise_deferred())
     with pytest.raises(KeyError, match="here"):
-        _core.unpark()
-    _core.unpark()
+        _core.raise_deferred()
+    _core.raise_deferred()
 
 
 def test_messages_name_the_function_of_their_thread():

@@ -5,6 +5,7 @@
 
 CHECK(MUL_MAT) {
     REQUIRE_SOURCES(2);
+    REQUIRE(!t->src[2], "src[2] is set: need two operands");    /* fuse.c gives products a bias there */
     REQUIRE(a->ne[0] == b->ne[0], "a is %s, b is %s: ne[0] must be equal", SHAPE(a), SHAPE(b));
     REQUIRE(multiple(b->ne[2], a->ne[2]) && multiple(b->ne[3], a->ne[3]),
             "a is %s, b is %s: dimensions 2 and 3 of b must be multiples of a's", SHAPE(a), SHAPE(b));

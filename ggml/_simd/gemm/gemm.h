@@ -7,10 +7,10 @@
  *   NR_PAD   NR rounded up to whole vectors.
  *   INT8_NR  columns that the micro-kernels of quantised panels compute: integer sums and sums of floats fit into the
  *            registers.
- *   GEMV_MOST  the most columns for which a matrix of floats is multiplied without packing (gemv.h).
- *   GEMV_TOGETHER  columns that are multiplied by four such rows at a time: their sums fit into the registers.
- *   PLACE_LEAST, PLACE_MOST  columns by which a matrix of floats is multiplied in place (in_place.h); where PLACE_MOST
- *            is 0, it never is.
+ *   GEMV_MAX_N  the most columns for which a matrix of floats is multiplied without packing (gemv.h).
+ *   GEMV_NR  the columns of the register tile of that product, which has four rows: the sums fit into the registers.
+ *   IN_PLACE_MIN_N, IN_PLACE_MAX_N  columns by which a matrix of floats is multiplied in place (in_place.h); where
+ *            IN_PLACE_MAX_N is 0, it never is.
  *   KC       elements of k that are unpacked at a time. It is a multiple of the block of every type, so that rows are
  *            divided between blocks. A panel is a few times as deep.
  *   MC       rows of a that are packed at a time where neighbouring rows are contiguous. Elsewhere MR rows are.
@@ -71,9 +71,10 @@ struct gemm {
     size_t c_m, c_n, c_2, c_3;      /* byte strides of c */
     /* Byte offset of c[i, j]; NULL: i * c_m + j * c_n. If c_n is not 0, columns are c_n bytes apart. */
     size_t (*c_at)(const gemm *g, int64_t i, int64_t j);
-    /* Called with each tile of c that has its sums: m contiguous rows of columns j .. j+n-1, which are ldc floats apart
-     * and may not be in their place yet; NULL: nothing follows. */
-    void (*finish)(const gemm *g, int64_t m, int64_t j, int64_t n, float *tile, int64_t ldc);
+    /* Called with each tile of c that has its sums: m contiguous rows from row i on of columns j .. j+n-1, which are
+     * ldc floats apart and may not be in their place yet; NULL: nothing follows. */
+    void (*finish)(const gemm *g, int64_t i, int64_t m, int64_t j, int64_t n, float *tile, int64_t ldc);
+    const float *bias;              /* for finish */
     bool add;                       /* adds to c instead of overwriting it */
     bool exact;                     /* b is not rounded to the codes of an activation type */
 };
@@ -193,7 +194,7 @@ static inline void gemm_scatter(const gemm *g, const gemm_tile *tile, micro_fn k
             if (tile->add) t[j * MR + i] += *at[j][i];
         }
     }
-    if (g->finish && tile->last) g->finish(g, tile->m, j0, n, t, MR);
+    if (g->finish && tile->last) g->finish(g, tile->i0, tile->m, j0, n, t, MR);
     for (int64_t i = 0; i < tile->m; i++)
         for (int64_t j = 0; j < n; j++) *at[j][i] = t[j * MR + i];
 }
@@ -218,7 +219,7 @@ static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row,
             }
             float *const c = gemm_c(g, i, j);
             kernels[n](f, steps, a, b + (j - j0), c, ldc, m, add);
-            if (g->finish && last) g->finish(g, m, j, n, c, ldc);
+            if (g->finish && last) g->finish(g, i, m, j, n, c, ldc);
         }
     }
 }

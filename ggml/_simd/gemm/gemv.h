@@ -1,4 +1,4 @@
-/* A matrix times one to GEMV_MOST vectors. The matrix is read once, in the order in which it is stored, without
+/* A matrix times one to GEMV_MAX_N vectors. The matrix is read once, in the order in which it is stored, without
  * packing. Several vectors that rows of floats are multiplied by are packed instead: chunk by chunk of k, so that a
  * chunk of all vectors stays in the first cache while the rows of a block are multiplied by it. */
 #ifndef GG_GEMM_GEMV_H
@@ -9,15 +9,15 @@ enum {
     GEMV_VECTORS = 4,               /* vectors that a kernel by columns multiplies simultaneously */
     GEMV_MAX_VECTORS = 8,           /* vectors up to which reading float rows without packing is faster; */
     GEMV_INT8_VECTORS = 2,          /* rows that unpack fast to panels of bytes; elsewhere GEMV_VECTORS */
-    GEMV_LONG_K = 256,              /* sums of that many products are so long that GEMV_MOST vectors are worth it */
-    GEMV_LEAST_BYTES = 8 << 10,     /* of a matrix that a thread claims at a time */
-    GEMV_MOST_BYTES = 256 << 10,    /* for one vector */
+    GEMV_LONG_K = 256,              /* sums of that many products are so long that GEMV_MAX_N vectors are worth it */
+    GEMV_MIN_BYTES = 8 << 10,     /* of a matrix that a thread claims at a time */
+    GEMV_MAX_BYTES = 256 << 10,    /* for one vector */
     GEMV_CHUNK = 20 << 10,          /* bytes of a chunk of the vectors, */
     GEMV_BLOCK = 128 << 10,         /* of a block of rows, which stay in the second cache */
     GEMV_BLOCK_NEAR = 16 << 10,     /* or, where vectors are few, in the first one */
     GEMV_BLOCK_ROWS = 64,
     GEMV_SMALL = 128 << 10,         /* bytes of a matrix that is not prefetched */
-    GEMV_ROW = 8 << 10,             /* of a row: longer ones are left to the CPU where vectors are few */
+    GEMV_LONG_ROW = 8 << 10,             /* of a row: longer ones are left to the CPU where vectors are few */
     GEMV_ROWS = 1024,               /* sums that a product by columns keeps for each vector */
 };
 
@@ -44,7 +44,7 @@ GG_INLINE void gemv_rows(const int type, const int rows, const int n, const int 
     const int64_t unit = gg_types[type].bytes;
     const size_t far = ahead->far, each = ahead->each;
     size_t done = 0, end = 0;
-    vf sum[4][GEMV_TOGETHER][4], v[GEMV_TOGETHER];
+    vf sum[4][GEMV_NR][4], v[GEMV_NR];
     GG_UNROLL for (int r = 0; r < rows; r++)
         GG_UNROLL for (int j = 0; j < n; j++)
             GG_UNROLL for (int c = 0; c < accumulators; c++) sum[r][j][c] = vf_zero();
@@ -114,7 +114,7 @@ typedef void (*gemv_columns_fn)(GEMV_COLUMNS_ARGS);
 #define GEMV_SIX(F) GEMV_FOUR(F) GEMV_TYPES(F, 5) GEMV_TYPES(F, 6)
 #define GEMV(T, n) \
     static void gemv_rows_##T##_##n(GEMV_ROWS_ARGS) { \
-        enum { N = n < GEMV_TOGETHER ? n : GEMV_TOGETHER }; \
+        enum { N = n < GEMV_NR ? n : GEMV_NR }; \
         if (m == 4 && n > 1) gemv_rows(GGML_TYPE_##T, 4, N, 1, k, a, nb, ahead, y, next, step, sums, ld, add); \
         else for (int64_t r = 0; r < m; r++) \
             gemv_rows(GGML_TYPE_##T, 1, N, n > 1 ? 1 : 4, k, a + (size_t)r * nb, nb, ahead, y, next, step, sums + r, \
@@ -130,7 +130,7 @@ GEMV_SIX(GEMV)
     }
 GEMV_FOUR(GEMV)
 #undef GEMV
-#define GEMV(T, n) [GGML_TYPE_##T][n] = n <= GEMV_TOGETHER ? gemv_rows_##T##_##n : NULL,
+#define GEMV(T, n) [GGML_TYPE_##T][n] = n <= GEMV_NR ? gemv_rows_##T##_##n : NULL,
 static const gemv_rows_fn gemv_rows_table[][7] = {GEMV_SIX(GEMV)};
 #undef GEMV
 #define GEMV(T, n) [GGML_TYPE_##T][n] = gemv_columns_##T##_##n,
@@ -146,14 +146,14 @@ static inline int64_t gemv_max_vectors(const gemm_src *a) {
 /* Whether g is such a product: rows or columns of a are contiguous, and the vectors of b can be read one by one. */
 static inline bool gemv_fits(const gemm *g) {
     const bool many = g->k >= GEMV_LONG_K && gg_is_float(g->a.type) && g->a.pack == pack_along_k;
-    return g->n <= (many ? GEMV_MOST : gemv_max_vectors(&g->a)) && g->b.pack != pack_blocks_along_i && !g->add;
+    return g->n <= (many ? GEMV_MAX_N : gemv_max_vectors(&g->a)) && g->b.pack != pack_blocks_along_i && !g->add;
 }
 
 /* The vectors as kernels read them: as f32; packed, if rows of floats are multiplied by several; and, for a quantised
  * matrix with dot products, in the activation layout. */
 typedef struct gemv_vectors {
-    const float *f32[GEMV_MOST];
-    const void *activation[GEMV_MOST];
+    const float *f32[GEMV_MAX_N];
+    const void *activation[GEMV_MAX_N];
     gg_dot_fn dot;                  /* NULL: rows are unpacked to f32 */
     float *packed;                  /* VW elements of each vector of a part, and so on; part by part, chunk by chunk */
     int64_t chunk, parts;           /* elements of k of a chunk; parts that the vectors are divided into */
@@ -186,7 +186,7 @@ static inline int64_t gemv_part(const gemm *g, const gemv_vectors *v, int64_t pa
 static void gemv_pack(const gemm *g, gemv_vectors *v) {
     const int64_t most = GEMV_CHUNK / (int64_t)sizeof(float) / g->n / KC * KC;
     float *out = v->packed;
-    v->parts = gg_ceil_div(g->n, GEMV_TOGETHER), v->chunk = gg_max(most, KC);
+    v->parts = gg_ceil_div(g->n, GEMV_NR), v->chunk = gg_max(most, KC);
     for (int64_t k0 = 0, k1; k0 < g->k; k0 = k1) {
         k1 = gg_min(k0 + v->chunk, g->k);
         for (int64_t part = 0; part < v->parts; part++)
@@ -210,25 +210,25 @@ static void gemv_prepare(const gemm *g, char *own, gemv_vectors *v) {
     }
 }
 
+/* Column j of c from row i on = m sums. */
+static inline void gemv_store(const gemm *g, int64_t i, int64_t j, int64_t m, float *sums) {
+    if (g->finish) g->finish(g, i, m, j, 1, sums, m);
+    if (gemm_c_packed(g, i, m)) memcpy(gemm_c(g, i, j), sums, (size_t)m * sizeof *sums);
+    else for (int64_t r = 0; r < m; r++) *gemm_c(g, i + r, j) = sums[r];
+}
 static void gemv_by_columns(const gemm *g, const gemv_vectors *v, int64_t i0, int64_t i1) {
     float out[GEMV_VECTORS * GEMV_ROWS] __attribute__((aligned(64)));
     for (; i0 < i1; i0 += GEMV_ROWS) {
         const int64_t m = gg_min(i1 - i0, GEMV_ROWS);
         memset(out, 0, (size_t)g->n * GEMV_ROWS * sizeof(float));
         gemv_columns_table[g->a.type][g->n](m, g->k, pack_at(&g->a, i0, 0), g->a.nb_k, v->f32, out);
-        for (int64_t j = 0; j < g->n; j++)
-            for (int64_t i = 0; i < m; i++) *gemm_c(g, i0 + i, j) = out[j * GEMV_ROWS + i];
+        for (int64_t j = 0; j < g->n; j++) gemv_store(g, i0, j, m, out + j * GEMV_ROWS);
     }
-}
-/* Column j of c from row i on = m sums. */
-static inline void gemv_store(const gemm *g, int64_t i, int64_t j, int64_t m, const float *sums) {
-    if (gemm_c_packed(g, i, m)) memcpy(gemm_c(g, i, j), sums, (size_t)m * sizeof *sums);
-    else for (int64_t r = 0; r < m; r++) *gemm_c(g, i + r, j) = sums[r];
 }
 /* Rows i .. i+m-1, m <= GEMV_BLOCK_ROWS, at a, which are nb bytes apart; meanwhile what follows them is prefetched. */
 static void gemv_block(const gemm *g, const gemv_vectors *v, int type, const char *a, size_t nb, int64_t i, int64_t m,
                        bool prefetch) {
-    float sums[GEMV_MOST * GEMV_BLOCK_ROWS];
+    float sums[GEMV_MAX_N * GEMV_BLOCK_ROWS];
     const int64_t unit = gg_types[type].bytes;
     gemv_ahead ahead = {.each = prefetch ? (size_t)(4 * VW * unit / v->parts) : 0, .at = a + (size_t)m * nb};
     for (int64_t p = 0; prefetch && p < m * (int64_t)nb; p += GG_PAGE_BYTES)
@@ -264,7 +264,7 @@ static void gemv_dots(const gemm *g, const gemv_vectors *v, const char *a, int64
 }
 /* The rows of a block. With few vectors the next block is prefetched into the first cache, so it has to be small. */
 static int64_t gemv_step(const gemm *g, const gemv_vectors *v, bool prefetch) {
-    const int64_t bytes = prefetch && g->n <= GEMV_TOGETHER ? GEMV_BLOCK_NEAR : GEMV_BLOCK;
+    const int64_t bytes = prefetch && g->n <= GEMV_NR ? GEMV_BLOCK_NEAR : GEMV_BLOCK;
     if (v->dot) return GG_DOT_ROWS;
     if (!gg_is_float(g->a.type)) return 1;
     if (g->n == 1) return GEMV_BLOCK_ROWS;
@@ -273,7 +273,7 @@ static int64_t gemv_step(const gemm *g, const gemv_vectors *v, bool prefetch) {
 static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64_t i1) {
     const int type = g->a.type;
     const bool large = g->m * (int64_t)g->a.nb_i > GEMV_SMALL;
-    const bool prefetch = large && (g->n > GEMV_TOGETHER || g->a.nb_i <= GEMV_ROW);
+    const bool prefetch = large && (g->n > GEMV_NR || g->a.nb_i <= GEMV_LONG_ROW);
     const int64_t step = gemv_step(g, v, prefetch);
     for (int64_t i = i0; i < i1; i += step) {
         const char *a = pack_at(&g->a, i, 0);
@@ -297,8 +297,8 @@ static int64_t gemv_piece(const gg_work *w, const gemm *g) {
     if (g->a.pack != pack_along_k) return gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 2 * 64) * 64;
     const int64_t row = gg_max((int64_t)gg_row_size(g->a.type, g->k), 1), step = GG_DOT_ROWS;
     const int64_t even = gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 16);
-    const int64_t most = g->n == 1 ? GEMV_MOST_BYTES / row : even;
-    const int64_t size = gg_max(gg_min(even, most), GEMV_LEAST_BYTES / row);
+    const int64_t most = g->n == 1 ? GEMV_MAX_BYTES / row : even;
+    const int64_t size = gg_max(gg_min(even, most), GEMV_MIN_BYTES / row);
     return gg_ceil_div(gg_max(size, 1), step) * step;
 }
 /* Each thread prepares the vectors for itself, which costs about as much as a row. */

@@ -6,18 +6,18 @@
 #include "gemv.h"
 
 enum {
-    PLACE_GROUP = 12,               /* rows that are multiplied by all panels; they stay in the first cache */
-    PLACE_LINE = 16,                /* floats of a line of the cache */
-    PLACE_PANELS = 256 << 10,       /* bytes of panels that are read for a group: they stay in the second cache */
-    PLACE_BYTES = 4 << 20,          /* most bytes of the panels of all of k */
-    PLACE_PIECE = 8,                /* groups that a thread claims at a time, at most */
+    IN_PLACE_GROUP = 12,               /* rows that are multiplied by all panels; they stay in the first cache */
+    IN_PLACE_LINE = 16,                /* floats of a line of the cache */
+    IN_PLACE_PANELS = 256 << 10,       /* bytes of panels that are read for a group: they stay in the second cache */
+    IN_PLACE_BYTES = 4 << 20,          /* most bytes of the panels of all of k */
+    IN_PLACE_PIECE = 8,                /* groups that a thread claims at a time, at most */
 };
 
 /* sum[r*ld + i] (+)= the product of row r and vector i of a panel of v*VW vectors. `lines` rows from `ahead` on are
  * prefetched to the second cache, in the order of addresses and evenly. */
-#define PLACE_ARGS int64_t k, const float *panel, const char *a, size_t nb, float *sum, int64_t ld, bool add, \
+#define IN_PLACE_ARGS int64_t k, const float *panel, const char *a, size_t nb, float *sum, int64_t ld, bool add, \
                    const char *ahead, int lines
-GG_INLINE void place_step(const int v, const int rows, vf s[6][3], const float *panel, const char *a, size_t nb,
+GG_INLINE void in_place_step(const int v, const int rows, vf s[6][3], const float *panel, const char *a, size_t nb,
                           int64_t i) {
     vf x[3];
     GG_UNROLL for (int j = 0; j < v; j++) x[j] = vf_load(panel + (i * v + j) * VW);
@@ -26,94 +26,96 @@ GG_INLINE void place_step(const int v, const int rows, vf s[6][3], const float *
         GG_UNROLL for (int j = 0; j < v; j++) s[r][j] = vf_fma(x[j], e, s[r][j]);
     }
 }
-GG_INLINE void place_tile(const int v, const int rows, PLACE_ARGS) {
+GG_INLINE void in_place_tile(const int v, const int rows, IN_PLACE_ARGS) {
     vf s[6][3];
     int64_t i = 0;
-    const size_t row = (size_t)(k / PLACE_LINE * PLACE_LINE) * sizeof(float);
+    const size_t row = (size_t)(k / IN_PLACE_LINE * IN_PLACE_LINE) * sizeof(float);
     const char *end = ahead + row;
     GG_UNROLL for (int r = 0; r < rows; r++)
         GG_UNROLL for (int j = 0; j < v; j++) s[r][j] = add ? vf_load(sum + r * ld + j * VW) : vf_zero();
-    for (; i + PLACE_LINE <= k; i += PLACE_LINE) {
+    for (; i + IN_PLACE_LINE <= k; i += IN_PLACE_LINE) {
         for (int j = 0; j < lines; j++) {
             __builtin_prefetch(ahead, 0, 2);
-            if ((ahead += PLACE_LINE * sizeof(float)) == end) ahead += nb - row, end += nb;
+            if ((ahead += IN_PLACE_LINE * sizeof(float)) == end) ahead += nb - row, end += nb;
         }
         _Pragma("GCC unroll 4")
-        for (int j = 0; j < PLACE_LINE; j++) place_step(v, rows, s, panel, a, nb, i + j);
+        for (int j = 0; j < IN_PLACE_LINE; j++) in_place_step(v, rows, s, panel, a, nb, i + j);
     }
-    for (; i < k; i++) place_step(v, rows, s, panel, a, nb, i);
+    for (; i < k; i++) in_place_step(v, rows, s, panel, a, nb, i);
     GG_UNROLL for (int r = 0; r < rows; r++)
         GG_UNROLL for (int j = 0; j < v; j++) vf_store(sum + r * ld + j * VW, s[r][j]);
 }
 /* The tiles: two vectors of lanes and up to six rows, three and up to four; their sums fit into 12 registers. */
-typedef void (*place_fn)(PLACE_ARGS);
-#define PLACE_ALL(F) F(2, 1) F(2, 2) F(2, 3) F(2, 4) F(2, 5) F(2, 6) F(3, 1) F(3, 2) F(3, 3) F(3, 4)
-#define PLACE(v, rows) \
-    static void place_##v##_##rows(PLACE_ARGS) { place_tile(v, rows, k, panel, a, nb, sum, ld, add, ahead, lines); }
-PLACE_ALL(PLACE)
-#undef PLACE
-#define PLACE(v, rows) [v][rows] = place_##v##_##rows,
-static const place_fn place_table[4][7] = {PLACE_ALL(PLACE)};
-#undef PLACE
-static inline int64_t place_rows(int v) { return v == 2 ? 6 : 4; }
+typedef void (*in_place_fn)(IN_PLACE_ARGS);
+#define IN_PLACE_ALL(F) F(2, 1) F(2, 2) F(2, 3) F(2, 4) F(2, 5) F(2, 6) F(3, 1) F(3, 2) F(3, 3) F(3, 4)
+#define IN_PLACE(v, rows) \
+    static void in_place_##v##_##rows(IN_PLACE_ARGS) { \
+        in_place_tile(v, rows, k, panel, a, nb, sum, ld, add, ahead, lines); \
+    }
+IN_PLACE_ALL(IN_PLACE)
+#undef IN_PLACE
+#define IN_PLACE(v, rows) [v][rows] = in_place_##v##_##rows,
+static const in_place_fn in_place_table[4][7] = {IN_PLACE_ALL(IN_PLACE)};
+#undef IN_PLACE
+static inline int64_t in_place_rows(int v) { return v == 2 ? 6 : 4; }
 
-typedef struct place_plan {
+typedef struct in_place_plan {
     int64_t lanes, vectors;         /* of the vectors, padded; vectors of lanes */
     int64_t depth;                  /* elements of k of the panels that are multiplied by one group after the other */
     int64_t piece;                  /* rows that a thread claims */
     int64_t calls;                  /* of tiles for a group */
-} place_plan;
+} in_place_plan;
 /* Packing costs more than the sums' way through memory if products are long and vectors few. */
-static inline bool place_fits(const gemm *g) {
-    const int64_t least = g->k < GEMV_LONG_K ? GEMV_MAX_VECTORS + 1 : PLACE_LEAST;
-    return g->n >= least && g->n <= PLACE_MOST && 2 * g->n <= g->k && g->a.type == GGML_TYPE_F32
+static inline bool in_place_fits(const gemm *g) {
+    const int64_t least = g->k < GEMV_LONG_K ? GEMV_MAX_VECTORS + 1 : IN_PLACE_MIN_N;
+    return g->n >= least && g->n <= IN_PLACE_MAX_N && 2 * g->n <= g->k && g->a.type == GGML_TYPE_F32
         && g->a.pack == pack_along_k && g->b.pack != pack_blocks_along_i && g->c_m == sizeof(float) && !g->c_at
-        && !g->add && g->n * g->k * (int64_t)sizeof(float) <= PLACE_BYTES;
+        && !g->add && g->n * g->k * (int64_t)sizeof(float) <= IN_PLACE_BYTES;
 }
-static inline place_plan place_plan_of(const gemm *g, int nth) {
-    place_plan p = {.vectors = gg_ceil_div(g->n, VW)};
-    const int64_t groups = gg_ceil_div(g->m, PLACE_GROUP) * g->ne2 * g->ne3;
+static inline in_place_plan in_place_plan_of(const gemm *g, int nth) {
+    in_place_plan p = {.vectors = gg_ceil_div(g->n, VW)};
+    const int64_t groups = gg_ceil_div(g->m, IN_PLACE_GROUP) * g->ne2 * g->ne3;
     p.lanes = p.vectors * VW;
-    p.depth = gg_max(PLACE_PANELS / (int64_t)sizeof(float) / p.lanes / KC, 1) * KC;
-    p.piece = gg_max(gg_min(groups / (16 * nth), PLACE_PIECE), 1) * PLACE_GROUP;
+    p.depth = gg_max(IN_PLACE_PANELS / (int64_t)sizeof(float) / p.lanes / KC, 1) * KC;
+    p.piece = gg_max(gg_min(groups / (16 * nth), IN_PLACE_PIECE), 1) * IN_PLACE_GROUP;
     p.calls = p.vectors / 2 * 2 + p.vectors % 2;    /* an odd number: one panel has three vectors and takes three */
     return p;
 }
 /* Vectors of lanes of the panel that begins with vector v. */
-static inline int place_width(const place_plan *p, int64_t v) { return v == 0 && p->vectors % 2 ? 3 : 2; }
+static inline int in_place_width(const in_place_plan *p, int64_t v) { return v == 0 && p->vectors % 2 ? 3 : 2; }
 
 /* The panels of all of k, depth by depth. */
-static void place_pack(const gemm *g, const place_plan *p, float *out) {
+static void in_place_pack(const gemm *g, const in_place_plan *p, float *out) {
     for (int64_t k = 0, kn; k < g->k; k += kn) {
         kn = gg_min(g->k - k, p->depth);
         for (int64_t v = 0, width; v < p->vectors; v += width, out += kn * width * VW) {
-            width = place_width(p, v);
+            width = in_place_width(p, v);
             for (int64_t q = 0; q < kn; q += KC)
                 g->b.pack(&g->b, v * VW, (int)gg_min(g->n - v * VW, width * VW), k + q, (int)gg_min(kn - q, KC),
                           out + q * width * VW, (int)(width * VW));
         }
     }
 }
-/* Sums of rows i0 .. i0+m-1, m <= PLACE_GROUP, from k on. */
-static void place_group(const gemm *g, const place_plan *p, int64_t i0, int64_t m, int64_t k, int64_t kn,
+/* Sums of rows i0 .. i0+m-1, m <= IN_PLACE_GROUP, from k on. */
+static void in_place_group(const gemm *g, const in_place_plan *p, int64_t i0, int64_t m, int64_t k, int64_t kn,
                         const float *panel, float *sums) {
     const char *const a = pack_at(&g->a, i0, k);
-    const int64_t next = gg_min(g->m - i0 - m, PLACE_GROUP), each = gg_ceil_div(PLACE_GROUP, p->calls);
+    const int64_t next = gg_min(g->m - i0 - m, IN_PLACE_GROUP), each = gg_ceil_div(IN_PLACE_GROUP, p->calls);
     int64_t row = 0;
-    for (int64_t r = 0; r < next; r++) __builtin_prefetch(a + (size_t)(m + PLACE_GROUP + r) * g->a.nb_i);
+    for (int64_t r = 0; r < next; r++) __builtin_prefetch(a + (size_t)(m + IN_PLACE_GROUP + r) * g->a.nb_i);
     for (int64_t v = 0, width; v < p->vectors; v += width, panel += kn * width * VW) {
-        width = place_width(p, v);
-        const int64_t step = place_rows((int)width);
+        width = in_place_width(p, v);
+        const int64_t step = in_place_rows((int)width);
         for (int64_t r = 0; r < m; r += step, row += each) {
             const int lines = (int)gg_max(gg_min(next - row, each), 0);
-            place_table[width][gg_min(step, m - r)](kn, panel, a + (size_t)r * g->a.nb_i, g->a.nb_i,
+            in_place_table[width][gg_min(step, m - r)](kn, panel, a + (size_t)r * g->a.nb_i, g->a.nb_i,
                                                     sums + r * p->lanes + v * VW, p->lanes, k > 0,
                                                     a + (size_t)(m + (lines ? row : 0)) * g->a.nb_i, lines);
         }
     }
 }
 /* c = the sums of rows i0 .. i0+m-1, transposed. */
-static void place_store(const gemm *g, const place_plan *p, int64_t i0, int64_t m, const float *sums) {
+static void in_place_store(const gemm *g, const in_place_plan *p, int64_t i0, int64_t m, const float *sums) {
     float *const c = gemm_c(g, i0, 0);
     const int64_t ldc = (int64_t)(g->c_n / sizeof *c);
     for (int64_t i = 0; m < VW && i < m; i++)
@@ -124,10 +126,11 @@ static void place_store(const gemm *g, const place_plan *p, int64_t i0, int64_t 
         for (int r = 0; r < VW; r++) row[r] = sums + (i + r) * p->lanes;
         pack_transpose(row, g->n, c + i, (int)ldc);
     }
+    if (g->finish) g->finish(g, i0, m, 0, g->n, c, ldc);
 }
 /* Each thread packs the vectors for itself, which costs about as much as a group. */
-static bool place_run(const gg_work *w, const gemm *g) {
-    const place_plan p = place_plan_of(g, w->nth);
+static bool in_place_run(const gg_work *w, const gemm *g) {
+    const in_place_plan p = in_place_plan_of(g, w->nth);
     float *const panels = gg_scratch((size_t)(p.lanes * (g->k + p.piece)) * sizeof(float)), *const sums = panels
         + p.lanes * g->k;
     const int64_t cuts = gg_ceil_div(g->m, p.piece);
@@ -135,16 +138,16 @@ static bool place_run(const gg_work *w, const gemm *g) {
     gemm one = *g;
     if (!panels) return false;
     for (int64_t t; (t = gg_claim_piece(w, g->ne2 * g->ne3 * cuts)) >= 0;) {
-        if (t / cuts != ready) one = gemm_matrix(g, ready = t / cuts), place_pack(&one, &p, panels);
+        if (t / cuts != ready) one = gemm_matrix(g, ready = t / cuts), in_place_pack(&one, &p, panels);
         const int64_t i0 = t % cuts * p.piece, i1 = gg_min(i0 + p.piece, g->m);
         int64_t k = 0;
         do {                        /* at least once, because k = 0 makes c 0 */
             const int64_t kn = gg_min(g->k - k, p.depth);
-            for (int64_t i = i0; i < i1; i += PLACE_GROUP)
-                place_group(&one, &p, i, gg_min(i1 - i, PLACE_GROUP), k, kn, panels + k * p.lanes,
+            for (int64_t i = i0; i < i1; i += IN_PLACE_GROUP)
+                in_place_group(&one, &p, i, gg_min(i1 - i, IN_PLACE_GROUP), k, kn, panels + k * p.lanes,
                             sums + (i - i0) * p.lanes);
         } while ((k += p.depth) < g->k);
-        place_store(&one, &p, i0, i1 - i0, sums);
+        in_place_store(&one, &p, i0, i1 - i0, sums);
     }
     return true;
 }

@@ -56,8 +56,8 @@ GG_INLINE void int8_kernel(const int v, const int n, const int kind, int8_step_f
                                                              [2] = {MICRO_SIZES(INT8_ENTRY, 2, KIND)}};
 
 #ifdef GG_VEC_PAIRS
-/* sum[j][i] += the products of two words in 16 bits; over: the first word overwrites sum. */
-GG_INLINE void int8_add_two_words(const int v, const int n, const bool over, const float *a, const float *b,
+/* sum[j][i] += the products of two words in 16 bits; overwrite: the first word overwrites sum. */
+GG_INLINE void int8_add_two_words(const int v, const int n, const bool overwrite, const float *a, const float *b,
                                   vi sum[NR][MV]) {
     GG_UNROLL for (int w = 0; w < 2; w++) {
         vi x[MV];
@@ -66,15 +66,15 @@ GG_INLINE void int8_add_two_words(const int v, const int n, const bool over, con
             const vi y = vi_word_at(b + w * NR_PAD, j);
             GG_UNROLL for (int i = 0; i < v; i++) {
                 const vi pairs = vi_pairs(x[i], y);
-                sum[j][i] = over && w == 0 ? pairs : vi_add_pairs(sum[j][i], pairs);
+                sum[j][i] = overwrite && w == 0 ? pairs : vi_add_pairs(sum[j][i], pairs);
             }
         }
     }
 }
 /* Likewise for an even number of words. */
-GG_INLINE void int8_add_words(const int v, const int n, const bool over, int words, const float *a, const float *b,
+GG_INLINE void int8_add_words(const int v, const int n, const bool overwrite, int words, const float *a, const float *b,
                               vi sum[NR][MV]) {
-    if (over) int8_add_two_words(v, n, true, a, b, sum), words -= 2, a += 2 * MR, b += 2 * NR_PAD;
+    if (overwrite) int8_add_two_words(v, n, true, a, b, sum), words -= 2, a += 2 * MR, b += 2 * NR_PAD;
     for (; words > 0; words -= 2, a += 2 * MR, b += 2 * NR_PAD) int8_add_two_words(v, n, false, a, b, sum);
 }
 #endif

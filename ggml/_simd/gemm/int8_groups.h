@@ -9,11 +9,11 @@
 static inline void groups_quantise(const panel_format *f, const float *x, float *out) {
     const int8_scale s = int8_scale_of(x, f->step);
     vi sum = vi_set1(0);
-    for (int k = 0; f->wide && k < f->step; k += 2, x += 2 * NR_PAD, out += NR_PAD) {
+    for (int k = 0; f->codes16 && k < f->step; k += 2, x += 2 * NR_PAD, out += NR_PAD) {
         const vi p = int8_round(s, x, &sum), q = int8_round(s, x + NR_PAD, &sum);
         vf_store(out, vi_float(int8_word(vi_and(p, vi_set1(0xffff)), q)));
     }
-    for (int k = 0; !f->wide && k < f->step; k += 4, x += 4 * NR_PAD, out += NR_PAD) {
+    for (int k = 0; !f->codes16 && k < f->step; k += 4, x += 4 * NR_PAD, out += NR_PAD) {
         const vi first = int8_two(s, x, &sum);
         vf_store(out, vi_float(int8_word(first, int8_two(s, x + 2 * NR_PAD, &sum))));
     }
@@ -107,19 +107,19 @@ static inline panel_format int8_format(const gg_ints *ints) {
 #ifdef GG_VEC_PAIRS
     if (ints->scale_group) return blocks_format(ints);
     const int fit = INT16_MAX / (2 * 127 * ints->max);
-    f.wide = ints->is_signed || fit < 2;
-    if (f.wide) f.depth /= 2;
-    f.kernels = f.wide ? int8_table_WIDE : int8_table_PAIRS;
+    f.codes16 = ints->is_signed || fit < 2;
+    if (f.codes16) f.depth /= 2;
+    f.kernels = f.codes16 ? int8_table_WIDE : int8_table_PAIRS;
     for (f.acc_depth = 1; 2 * f.acc_depth <= fit && 2 * f.acc_depth <= f.step / 4;) f.acc_depth *= 2;
 #else
     f.kernels = f.step == 32 ? int8_table_DOT_8 : int8_table_DOT_4;
 #endif
-    f.a_words = ints->group / (f.wide ? 2 : 4) + 1 + f.minima, f.b_words = f.a_words + 1;
+    f.a_words = ints->group / (f.codes16 ? 2 : 4) + 1 + f.minima, f.b_words = f.a_words + 1;
     return f;
 }
 
 /* Copies the steps of a row of a with codes of 16 instead of 8 bits. */
-static inline void groups_widen(const panel_format *f, const float *x, int steps, float *out) {
+static inline void groups_to_codes16(const panel_format *f, const float *x, int steps, float *out) {
     for (; steps > 0; steps--, out += f->a_words) {
         const int8_t *const restrict from = (const int8_t *)x;
         int16_t *const restrict to = (int16_t *)out;
@@ -137,7 +137,7 @@ static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
     const size_t bytes = gg_row_size(s->type, kn);
     const int words = kn / format.step * format.a_words;
     const int64_t block = k0 / gg_types[s->type].blck;
-    float tmp[VW][KC / 16 * (8 + 2)] __attribute__((aligned(64))), narrow[KC / 16 * (4 + 2)];    /* at most */
+    float tmp[VW][KC / 16 * (8 + 2)] __attribute__((aligned(64))), codes8[KC / 16 * (4 + 2)];    /* at most */
     for (int g = 0; g < n; g += VW) {
         const float *row[VW];
         const bool together = ints->pack && g + VW <= n;
@@ -150,8 +150,8 @@ static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
                 __builtin_prefetch(from + (size_t)width * s->nb_i + p, 0, 2);
             }
             if (together) continue;
-            ints->unpack(from, format.wide ? narrow : tmp[i], kn);
-            if (format.wide) groups_widen(&format, narrow, kn / format.step, tmp[i]);
+            ints->unpack(from, format.codes16 ? codes8 : tmp[i], kn);
+            if (format.codes16) groups_to_codes16(&format, codes8, kn / format.step, tmp[i]);
         }
         float *const lane = pack_lane(out, g, words, width);
         if (together) ints->pack(pack_at(s, i0 + g, block), s->nb_i, kn, lane, width);

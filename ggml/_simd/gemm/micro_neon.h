@@ -1,2 +1,2 @@
 /* The register tile (gemm.h) with NEON: 24 accumulators, 2 vectors of a, the other registers for b. */
-enum { MV = 2, NR = 12, INT8_NR = 4, GEMV_MOST = 16, GEMV_TOGETHER = 6, PLACE_LEAST = 1, PLACE_MOST = 0 };
+enum { MV = 2, NR = 12, INT8_NR = 4, GEMV_MAX_N = 16, GEMV_NR = 6, IN_PLACE_MIN_N = 1, IN_PLACE_MAX_N = 0 };

@@ -189,8 +189,8 @@ static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, in
         const char *k = attn_data(&a->k, t->set, first + i);
         attn_prefetch(&a->k, k, m);
         k = attn_unpack(a, &a->k, k, m, t->unpacked, &type, &nb);
-        for (int64_t r = 0; r < t->n; r += GEMV_TOGETHER)
-            gemv_rows_table[type][gg_min(t->n - r, GEMV_TOGETHER)](m, a->d, k, nb, &ahead, t->q + r * ld, ld, VW,
+        for (int64_t r = 0; r < t->n; r += GEMV_NR)
+            gemv_rows_table[type][gg_min(t->n - r, GEMV_NR)](m, a->d, k, nb, &ahead, t->q + r * ld, ld, VW,
                                                                    t->s + r * ATTN_KEYS + i, ATTN_KEYS, false);
     }
 }

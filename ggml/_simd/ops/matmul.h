@@ -25,17 +25,37 @@ static inline void matmul_merge(gemm *g) {
     gemm_set_pack(b, false);
 }
 
-/* dst = a * b with k along dimension `along` of both. The operands are swapped if few rows would leave most lanes of a
- * vector empty, or if b is the matrix and a the few vectors. */
+/* Adds the bias of a product to its sums: an element for each row of c, or for each column if the operands are
+ * swapped. */
+static void matmul_bias_rows(const gemm *g, int64_t i, int64_t m, int64_t j, int64_t n, float *tile, int64_t ldc) {
+    (void)j;
+    for (const float *const end = tile + n * ldc; tile < end; tile += ldc)
+        for (int64_t r = 0; r < m; r += VW) {
+            const int left = (int)gg_min(m - r, VW);
+            const float *const bias = g->bias + i + r;
+            if (left == VW) vf_store(tile + r, vf_add(vf_load(tile + r), vf_load(bias)));
+            else vf_storen(tile + r, vf_add(vf_loadn(tile + r, left), vf_loadn(bias, left)), left);
+        }
+}
+static void matmul_bias_columns(const gemm *g, int64_t i, int64_t m, int64_t j, int64_t n, float *tile, int64_t ldc) {
+    (void)i;
+    for (int64_t q = 0; q < n; q++)
+        for (int64_t r = 0; r < m; r++) tile[q * ldc + r] += g->bias[j + q];
+}
+
+/* dst = a * b with k along dimension `along` of both, plus a bias if fuse.c gave the product one. The operands are
+ * swapped if few rows would leave most lanes of a vector empty, or if b is the matrix and a the few vectors. */
 static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *dst, int along) {
     const ggml_tensor *a = dst->src[0], *b = dst->src[1];
     gemm g = {.m = dst->ne[0], .n = dst->ne[1], .k = b->ne[along], .ne2 = dst->ne[2], .ne3 = dst->ne[3],
               .a = gemm_tensor(kernels, a, along, dst), .b = gemm_tensor(kernels, b, along, dst),
               .exact = dst->op == GGML_OP_MUL_MAT && mul_mat_params(dst)->prec == MATMUL_PREC_F32,
+              .bias = dst->op == GGML_OP_MUL_MAT && dst->src[2] ? dst->src[2]->data : NULL,
               .c = dst->data, .c_m = dst->nb[0], .c_n = dst->nb[1], .c_2 = dst->nb[2], .c_3 = dst->nb[3]};
     matmul_merge(&g);
-    const gemm t = gemm_swapped(&g);
-    if (gemv_fits(&g) || place_fits(&g)) return g;
+    gemm t = gemm_swapped(&g);
+    if (g.bias) g.finish = matmul_bias_rows, t.finish = matmul_bias_columns;
+    if (gemv_fits(&g) || in_place_fits(&g)) return g;
     if (gemv_fits(&t)) return t;
     const int64_t cost = gg_ceil_div(g.m, VW) * g.n, swapped = gg_ceil_div(t.m, VW) * t.n;
     return 8 * cost > 9 * swapped ? t : g;
@@ -43,15 +63,15 @@ static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *
 
 static bool matmul_in_place(const ggml_tensor *dst) {
     const gemm g = matmul_problem(NULL, dst, dst->op == GGML_OP_OUT_PROD);
-    return place_fits(&g);
+    return in_place_fits(&g);
 }
 /* Whether the threads pack b together: several of them need it, and it is large enough to be worth a barrier. Never
- * true where matmul_problem swaps the operands, gemv_fits or place_fits. */
+ * true where matmul_problem swaps the operands, gemv_fits or in_place_fits. */
 enum { SHARED_LEAST = 1 << 16, SHARED_MOST = 32 << 20 };   /* least elements of b; most bytes of its panels */
 static bool matmul_shares(const ggml_tensor *dst, int nth) {
     const ggml_tensor *b = dst->src[1];
     const int64_t m = dst->ne[0], n = dst->ne[1], k = b->ne[dst->op == GGML_OP_OUT_PROD];
-    return nth > 1 && dst->ne[2] * dst->ne[3] == 1 && dst->src[0]->type != GGML_TYPE_I8 && n > GEMV_MOST
+    return nth > 1 && dst->ne[2] * dst->ne[3] == 1 && dst->src[0]->type != GGML_TYPE_I8 && n > GEMV_MAX_N
         && m >= 2 * nth * MR && 8 * gg_ceil_div(m, VW) * n <= 9 * gg_ceil_div(n, VW) * m
         && n * k >= SHARED_LEAST && gemm_shared_bytes(n, k) <= SHARED_MOST && !matmul_in_place(dst);
 }
@@ -68,11 +88,11 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     if (!pack_type_ok(w->kernels, a) || !gg_is_float(b))
         return gg_fail(dst, "no product of %s and %s", gg_types[a].name, gg_types[b].name);
     gemm g = matmul_problem(w->kernels, dst, along);
-    const bool vectors = gemv_fits(&g), in_place = place_fits(&g);
+    const bool vectors = gemv_fits(&g), in_place = in_place_fits(&g);
     if (!vectors && !in_place && !g.exact) gemm_use_ints(&g);
     float *const shared = matmul_shares(dst, w->nth) ? w->wdata : NULL;
-    if (in_place ? place_run(w, &g) : vectors ? gemv_run(w, &g) : gemm_run(w, &g, shared)) return GGML_STATUS_SUCCESS;
-    return gg_no_memory(dst, "no memory for panels");
+    const bool ok = in_place ? in_place_run(w, &g) : vectors ? gemv_run(w, &g) : gemm_run(w, &g, shared);
+    return ok ? GGML_STATUS_SUCCESS : gg_no_memory(dst, "no memory for panels");
 }
 
 /* Outer products of a few vectors: the time is that of writing the result, so it is written column by column. */

@@ -19,7 +19,7 @@ static void sum_parts(const gg_work *w, const ggml_tensor *t, double *parts) {
         }
     gg_barrier(w);
 }
-/* The same elements, with dimensions ordered and joined so that rows are as long as possible. */
+/* The same elements, with dimensions ordered and merged so that rows are as long as possible. */
 static ggml_tensor longest_rows(const ggml_tensor *t) {
     ggml_tensor v = *t;
     for (int i = 1; i < 4; i++)
@@ -256,11 +256,11 @@ static void sum_whole_row(double *acc, const ggml_tensor *a, row_index at, float
 /* Elements i0 to i0+n of the row `at` of dst, to s->total; false: a sum of a group is not finite. */
 static bool back_tile(column_sums *s, const ggml_tensor *dst, row_index at, int64_t i0, int64_t n, int group) {
     const ggml_tensor *a = dst->src[0];
-    ggml_tensor joined;
+    ggml_tensor merged;
     row_index k;
     if (dst->ne[0] == 1 && dst->ne[1] == 1 && a->nb[1] == (size_t)a->ne[0] * a->nb[0]) {
-        joined = *a, a = &joined;                        /* planes without gaps are summed as rows */
-        joined.ne[0] *= joined.ne[1], joined.ne[1] = 1;
+        merged = *a, a = &merged;                        /* planes without gaps are summed as rows */
+        merged.ne[0] *= merged.ne[1], merged.ne[1] = 1;
     }
     s->rows = 0, s->group = group;
     for (int64_t i = 0; i < n; i++) s->total[i] = 0;

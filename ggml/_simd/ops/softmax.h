@@ -11,24 +11,45 @@ static void softmax_row(const row_part *p, const float *x, float *y, float m, co
     if (sink) sum += exp((double)(*sink - m));
     row_times(p, y, sum == 0 ? 0 : (float)(1 / sum), y);
 }
+static const float *sink_of(const ggml_tensor *t, int64_t i2) {        /* of head i2; NULL: it has none */
+    const ggml_tensor *const sinks = t->src[2];
+    return sinks ? (const float *)((const char *)sinks->data + (size_t)i2 * sinks->nb[0]) : NULL;
+}
 /* The same of head i2 of a node: x times its scale plus a row of its mask. */
 static void softmax_head(const ggml_tensor *t, const row_part *p, const float *x, const float *mask, int64_t i2,
                          float *y) {
-    const ggml_tensor *const sinks = t->src[2];
     const gg_soft_max_params *const q = soft_max_params(t);
-    const float *sink = NULL;
     float m;
-    if (sinks) sink = (const float *)((const char *)sinks->data + (size_t)i2 * sinks->nb[0]);
     if (mask || q->scale != 1) m = logits_row(p, x, mask, q->scale, alibi_slope(q->max_bias, t->ne[2], i2), y), x = y;
     else m = max_row(p, x);
-    softmax_row(p, x, y, m, sink);
+    softmax_row(p, x, y, m, sink_of(t, i2));
+}
+/* logits_row with a mask of f16, which is converted a tile at a time. */
+static float logits_row_f16(int64_t n, const float *x, const uint16_t *mask, float scale, float slope, float *y) {
+    float tile[GG_TILE], m = -GG_INF;
+    for (int64_t i = 0; i < n; i += GG_TILE) {
+        const int64_t k = gg_min(n - i, GG_TILE);
+        gg_to_floats(GGML_TYPE_F16, (const char *)(mask + i), sizeof *mask, k, tile);
+        const float top = logits_row(WHOLE_ROW(k), x + i, tile, scale, slope, y + i);
+        if (top > m) m = top;
+    }
+    return m;
 }
 static void row_SOFT_MAX(const ggml_tensor *node, float *const *p, int64_t i1, int64_t i2) {
+    const int64_t n = node->ne[0];
+    const gg_soft_max_params *const q = soft_max_params(node);
     (void)i1;
-    softmax_head(node, WHOLE_ROW(node->ne[0]), p[1], p[2], i2, p[0]);
+    if (!node->src[1] || node->src[1]->type == GGML_TYPE_F32) {
+        softmax_head(node, WHOLE_ROW(n), p[1], p[2], i2, p[0]);
+        return;
+    }
+    const float m = logits_row_f16(n, p[1], (const uint16_t *)p[2], q->scale, alibi_slope(q->max_bias, node->ne[2], i2),
+                                   p[0]);
+    softmax_row(WHOLE_ROW(n), p[0], p[0], m, sink_of(node, i2));
 }
 static gg_row_kernel rows_SOFT_MAX(const ggml_tensor *node) {
-    return (gg_row_kernel){.row = node->src[2] ? NULL : row_SOFT_MAX};      /* sinks are no row of the result's shape */
+    const bool f16 = node->src[1] && node->src[1]->type == GGML_TYPE_F16;
+    return (gg_row_kernel){.row = row_SOFT_MAX, .f16 = f16 ? 1 << 1 : 0, .by_node = 1 << 2};    /* mask, sinks */
 }
 GG_WORK_ROWS(SOFT_MAX)
 static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {

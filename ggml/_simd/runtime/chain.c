@@ -3,13 +3,22 @@
 #include "pages.h"
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
+/* The elements of a tensor of floats are contiguous; as gg_contiguous, without divisions. */
+static bool is_contiguous(const ggml_tensor *t) {
+    size_t next = (size_t)gg_types[t->type].bytes;
+    for (int d = 0; d < 4; d++) {
+        if (t->ne[d] != 1 && t->nb[d] != next) return false;
+        next *= (size_t)t->ne[d];
+    }
+    return true;
+}
 /* All operands of the nodes are contiguous and of one shape, or single elements: the chain is one row. */
 static bool is_flat(int n, const ggml_tensor *const *nodes) {
     for (int i = 0; i < n; i++) {
-        if (!gg_contiguous(nodes[i])) return false;
+        if (!is_contiguous(nodes[i])) return false;
         for (int k = 0; k < GG_CHAIN_SOURCES; k++) {
             const ggml_tensor *const s = nodes[i]->src[k];
-            if (s && gg_nelements(s) != 1 && !(gg_same_shape(s, nodes[i]) && gg_contiguous(s))) return false;
+            if (s && gg_nelements(s) != 1 && !(gg_same_shape(s, nodes[i]) && is_contiguous(s))) return false;
         }
     }
     return true;
@@ -30,7 +39,7 @@ gg_chain *gg_chain_new(int n, const ggml_tensor *const *nodes, const gg_row_kern
         for (int k = 0; k <= GG_CHAIN_SOURCES; k++) {
             const ggml_tensor *const t = k ? nodes[i]->src[k - 1] : nodes[i];
             l->filled[k] = -1;
-            if (!t) continue;
+            if (!t || (k && kernels[i].by_node >> (k - 1) & 1)) continue;
             l->data[k] = t->data;
             if ((flat ? gg_nelements(t) : t->ne[0]) != c->ne[0]) l->filled[k] = filled++;
             for (int d = 0; d < 3; d++) l->nb[k][d] = flat || t->ne[d + 1] == 1 ? 0 : t->nb[d + 1];

@@ -329,7 +329,7 @@ static void run_thread(struct gg_team *team, int ith) {
 /* ---- crowded processors ------------------------------------------------------------------------------------------ */
 /* Where other programs use the processors, threads may get so little time that several are slower than one. If the
  * first thread sleeps during much of a call, waiting for others, the calls that follow run on it alone for a while.
- * That ends at once if it is slower; else the pause doubles each time that several threads are late again. */
+ * That ends immediately if it is slower; else the pause doubles each time that several threads are late again. */
 static const int64_t LATE_NS = 1000000, SHORTEST_PAUSE_NS = 4000000, LONGEST_PAUSE_NS = 256000000;
 static _Thread_local struct {
     int64_t until, pause;       /* when several threads are tried again, and how long the last pause was */

@@ -16,7 +16,8 @@
 #include "pages.h"
 #include <stdlib.h>
 
-enum { WINDOW = 8 };
+/* On one thread, nodes of fewer elements than SMALLEST gain less by a chain than it takes to make it. */
+enum { WINDOW = 8, SMALLEST = 256 };
 
 static _Atomic bool enabled = true;
 bool gg_fuse_enabled(void) { return enabled; }
@@ -26,6 +27,7 @@ typedef struct { uintptr_t lo, hi; } span;
 /* What is known of a step while its plan is made. */
 typedef struct member {
     const ggml_tensor *node, *result;   /* of the graph; whose value is left when the step has taken others */
+    bool examined;                      /* what follows, except for the indices, is filled in */
     gg_row_kernel kernel;               /* neither: the step is in no chain */
     span at[1 + GG_CHAIN_SOURCES];      /* of the node and its sources, if it has a kernel */
     int into;                           /* the step that computes this one as well; -1: it stands */
@@ -39,22 +41,22 @@ typedef struct member {
 typedef struct { gg_plan *plan; member *v; } fusing;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
-static span span_of(const ggml_tensor *t) { return (span){(uintptr_t)t->data, (uintptr_t)t->data + gg_nbytes(t)}; }
+/* As gg_nbytes, without its divisions and its checks, which the tensors of a plan have passed. */
+static inline size_t nbytes(const ggml_tensor *t) {
+    size_t n = (size_t)gg_types[t->type].bytes;
+    if (gg_types[t->type].blck > 1 || gg_is_empty(t)) return gg_nbytes(t);
+    for (int d = 0; d < 4; d++) n += (size_t)(t->ne[d] - 1) * t->nb[d];
+    return n;
+}
+static span span_of(const ggml_tensor *t) { return (span){(uintptr_t)t->data, (uintptr_t)t->data + nbytes(t)}; }
 static bool overlap(span a, span b) { return a.lo < b.hi && b.lo < a.hi; }
 static span hull(span a, span b) { return (span){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi}; }
 static bool same_elements(const ggml_tensor *a, const ggml_tensor *b) {
     return a->data == b->data && gg_same_shape(a, b) && !memcmp(a->nb, b->nb, sizeof a->nb);
 }
-/* No two elements of t overlap, whatever strides a caller wrote. */
-static bool elements_apart(const ggml_tensor *t) {
-    int order[4] = {0, 1, 2, 3};
-    size_t least = sizeof(float);                       /* that the stride of the next dimension must have */
-    if (gg_contiguous(t)) return true;
-    for (int i = 1; i < 4; i++)                         /* dimensions by stride */
-        for (int k = i; k > 0 && t->nb[order[k]] < t->nb[order[k - 1]]; k--) {
-            const int d = order[k];
-            order[k] = order[k - 1], order[k - 1] = d;
-        }
+/* No two elements of t overlap: each step along a dimension passes all elements of the dimensions before. */
+static bool apart_in_order(const ggml_tensor *t, const int order[4]) {
+    size_t least = sizeof(float);
     for (int i = 0; i < 4; i++) {
         const int d = order[i];
         if (t->ne[d] == 1) continue;
@@ -63,12 +65,24 @@ static bool elements_apart(const ggml_tensor *t) {
     }
     return true;
 }
-static bool conflict(const ggml_tensor *a, const ggml_tensor *b) {      /* a and b cannot change places */
-    const span x = span_of(a), y = span_of(b);
-    bool found = overlap(x, y) || gg_op(b->op)->flags & (GG_FLAG_CALLBACK | GG_FLAG_STEP);
-    for (int k = 0; k < GGML_MAX_SRC && !found; k++)
-        found = (a->src[k] && overlap(span_of(a->src[k]), y)) || (b->src[k] && overlap(span_of(b->src[k]), x));
+/* Likewise, whatever strides a caller wrote. */
+static bool elements_apart(const ggml_tensor *t) {
+    int order[4] = {0, 1, 2, 3};
+    if (apart_in_order(t, order)) return true;
+    for (int i = 1; i < 4; i++)                         /* dimensions by stride */
+        for (int k = i; k > 0 && t->nb[order[k]] < t->nb[order[k - 1]]; k--) {
+            const int d = order[k];
+            order[k] = order[k - 1], order[k - 1] = d;
+        }
+    return apart_in_order(t, order);
+}
+static bool touches(const ggml_tensor *t, span x) {                     /* t or a source of t */
+    bool found = overlap(span_of(t), x);
+    for (int k = 0; k < GGML_MAX_SRC && !found; k++) found = t->src[k] && overlap(span_of(t->src[k]), x);
     return found;
+}
+static bool conflict(const ggml_tensor *a, const ggml_tensor *b) {      /* a and b cannot change places */
+    return gg_op(b->op)->flags & (GG_FLAG_CALLBACK | GG_FLAG_STEP) || touches(a, span_of(b)) || touches(b, span_of(a));
 }
 
 /* ---- tails: a node that an operation computes while its sums are in the cache ------------------------------------ */
@@ -88,6 +102,15 @@ static bool conv_takes(ggml_tensor *conv, const ggml_tensor *next) {
     for (int d = 0; d < 4; d++)
         if (b->ne[d] != (d == channels ? conv->ne[d] : 1)) return false;
     conv->src[2] = b;
+    return true;
+}
+static bool product_takes(ggml_tensor *product, const ggml_tensor *next) {
+    ggml_tensor *const b = next->src[1];
+    if (next->op != GGML_OP_ADD || product->src[2] || product->src[0]->type == GGML_TYPE_I8 || b->type != GGML_TYPE_F32
+        || !gg_contiguous(b) || overlap(span_of(b), span_of(product))) return false;
+    for (int d = 0; d < 4; d++)
+        if (b->ne[d] != (d ? 1 : product->ne[0])) return false;
+    product->src[2] = b;
     return true;
 }
 static bool takes(ggml_tensor *node, const ggml_tensor *next) {
@@ -127,10 +150,9 @@ static bool take(const fusing *f, int s, int next) {
 }
 
 /* ---- chains ------------------------------------------------------------------------------------------------------ */
-static bool in_chains(const member *m) { return m->kernel.tile || m->kernel.row; }
 static const ggml_tensor *operand(const member *m, int k) { return k ? m->node->src[k - 1] : m->node; }
 static bool packed_rows(const ggml_tensor *t) {
-    return t->type == GGML_TYPE_F32 && (t->nb[0] == sizeof(float) || t->ne[0] == 1);
+    return t->nb[0] == (size_t)gg_types[t->type].bytes || t->ne[0] == 1;
 }
 /* Operands of which one is written overlap, but not element by element. */
 static bool clash(const member *a, int i, const member *b, int k) {
@@ -160,23 +182,36 @@ static bool fit_together(const fusing *f, int j, int i) {
     return true;
 }
 /* Fills in the kernel and the operands of a member, if its node can be part of a chain. */
-static void examine(member *m, const gg_kernels *k) {
+static void examine_operands(member *m, const gg_kernels *k) {
     const ggml_tensor *const t = m->node;
-    const gg_row_kernel kernel = k->rows[t->op] ? k->rows[t->op](t) : (gg_row_kernel){NULL, NULL};
-    if ((!kernel.tile && !kernel.row) || !packed_rows(t) || !elements_apart(t)) return;
+    const gg_row_kernel kernel = k->rows[t->op] ? k->rows[t->op](t) : (gg_row_kernel){.tile = NULL};
+    if ((!kernel.tile && !kernel.row) || t->type != GGML_TYPE_F32 || !packed_rows(t) || !elements_apart(t)) return;
     m->at[0] = m->results = m->all = span_of(t);
     for (int i = 1; i <= GG_CHAIN_SOURCES; i++) m->at[i] = (span){0, 0};
-    for (int i = 0; i < GGML_MAX_SRC; i++) {
+    for (int i = GG_CHAIN_SOURCES; i < GGML_MAX_SRC; i++)
+        if (t->src[i]) return;
+    for (int i = 0; i < GG_CHAIN_SOURCES; i++) {
         const ggml_tensor *const s = t->src[i];
         if (!s) continue;
-        if (i >= GG_CHAIN_SOURCES || !packed_rows(s)) return;
+        const uint8_t bit = (uint8_t)(1 << i);
+        if (!packed_rows(s) || s->type != (kernel.f16 & bit ? GGML_TYPE_F16 : GGML_TYPE_F32))
+            return;
         for (int d = 0; d < 4; d++)
-            if (s->ne[d] != t->ne[d] && s->ne[d] != 1) return;
-        if (s->ne[0] != t->ne[0] && (kernel.row || ++m->filled > GG_CHAIN_FILLED)) return;
+            if (s->ne[d] != t->ne[d] && s->ne[d] != 1 && !(kernel.by_node & bit)) return;
+        if (!(kernel.by_node & bit) && s->ne[0] != t->ne[0] && (kernel.row || ++m->filled > GG_CHAIN_FILLED)) return;
         m->at[i + 1] = span_of(s), m->all = hull(m->all, m->at[i + 1]);
         if (clash(m, 0, m, i + 1)) return;
     }
     m->kernel = kernel, m->whole = kernel.row != NULL;
+}
+/* Whether a step can be part of a chain. Most are asked only if another one uses what they compute. */
+static bool chains(const fusing *f, int i) {
+    member *const m = &f->v[i];
+    if (!m->examined) {
+        m->examined = true, m->n = 1, m->filled = 0, m->whole = false, m->cost = (double)f->plan->steps[i].cost;
+        examine_operands(m, f->plan->request.kernels);
+    }
+    return m->kernel.tile || m->kernel.row;
 }
 /* Whether the chain that ends with step j may be computed after the steps between it and step i. */
 static bool may_wait(const fusing *f, int j, int i) {
@@ -200,9 +235,12 @@ static void join(const fusing *f, int j, int i) {
     if (whole && gg_nrows(t) < f->plan->available && gg_worth_sharing(cost, f->plan->available)) return;
     if (!fit_together(f, j, i) || !may_wait(f, j, i)) return;
     int first = j, at = i;
-    while (v[first].before >= 0) first = v[first].before;
     while (v[at].before > j) at = v[at].before;         /* a chain that ended after step j stays behind it */
-    v[first].before = v[at].before, v[at].before = j;
+    if (v[at].before >= 0) {
+        while (v[first].before >= 0) first = v[first].before;
+        v[first].before = v[at].before;
+    }
+    v[at].before = j;
     v[j].into = i;
     last->n = n, last->filled = filled, last->whole = whole, last->cost = cost;
     last->results = hull(last->results, v[j].results), last->all = hull(last->all, v[j].all);
@@ -213,11 +251,13 @@ static int standing(const fusing *f, int i) {
 }
 static void join_sources(const fusing *f, int i) {
     const ggml_tensor *const t = f->v[i].node;
+    if (f->plan->available == 1 && gg_nelements(t) < SMALLEST) return;
     for (int k = 0; k < GG_CHAIN_SOURCES; k++) {
         if (!t->src[k] || !gg_same_shape(t->src[k], t)) continue;
         int j = i - 1;
         while (j >= 0 && i - j <= WINDOW && f->v[j].node != t->src[k]) j--;
-        if (j < 0 || i - j > WINDOW || !in_chains(&f->v[j])) continue;
+        if (j < 0 || i - j > WINDOW || !chains(f, j)) continue;
+        if (!chains(f, i)) return;
         j = standing(f, j);
         if (j < i) join(f, j, i);
     }
@@ -243,12 +283,13 @@ void gg_fuse(gg_plan *plan) {
     if (!f.v) return;
     for (int i = 0; i < n; i++) {
         member *const m = &f.v[i];
-        gg_step *const s = &plan->steps[i];
-        m->node = m->result = s->node, m->kernel = (gg_row_kernel){NULL, NULL}, m->into = m->before = -1;
-        m->n = 1, m->filled = 0, m->whole = false, m->cost = (double)s->cost;
-        if (last >= 0 && has_tail(f.v[last].node->op) && take(&f, last, i)) continue;
-        examine(m, plan->request.kernels);
-        if (in_chains(m)) join_sources(&f, i);
+        m->node = m->result = plan->steps[i].node, m->kernel = (gg_row_kernel){.tile = NULL}, m->examined = false;
+        m->into = m->before = -1;
+        if (last >= 0 && has_tail(f.v[last].node->op) && take(&f, last, i)) {
+            m->examined = true;                         /* it is in no chain */
+            continue;
+        }
+        if (plan->request.kernels->rows[m->node->op]) join_sources(&f, i);
         last = i;
     }
     for (int i = n - 1; i >= 0; i--)

@@ -60,8 +60,13 @@ typedef void (*gg_tile_fn)(float *const *p, int64_t n, bool stream, const void *
 /* Computes the row of a node with indices i1 and i2: p[0] is the result, p[k + 1] the row of source k, or NULL. */
 typedef void (*gg_row_fn)(const ggml_tensor *node, float *const *p, int64_t i1, int64_t i2);
 /* What computes row r of a node's result from row r of its operands: `tile` any part of the row, `row` all of it. At
- * most one of them is set. */
-typedef struct gg_row_kernel { gg_tile_fn tile; gg_row_fn row; } gg_row_kernel;
+ * most one of them is set. Operands are f32; `row` may make exceptions (bit k: source k). */
+typedef struct gg_row_kernel {
+    gg_tile_fn tile;
+    gg_row_fn row;
+    uint8_t f16;                    /* the row is one of f16 */
+    uint8_t by_node;                /* it reads elements of the source by itself: any shape */
+} gg_row_kernel;
 typedef gg_row_kernel (*gg_row_kernel_fn)(const ggml_tensor *node);
 
 /* Conversions of n elements (n a multiple of the type's block) between a packed row of a type and f32. */
@@ -117,8 +122,8 @@ struct gg_kernels {
     gg_from_f32_fn from_f32[GG_TYPE_MAX];
     gg_quantize_fn quantize[GG_TYPE_MAX];   /* NULL: from_f32 does it, weights make no difference */
     gg_dot_fn dot[GG_TYPE_MAX];
-    gg_lay_out_fn lay_out[GG_TYPE_MAX];     /* of the quantised activation types, like */
-    gg_lay_out_f32_fn lay_out_f32[GG_TYPE_MAX];
+    gg_lay_out_fn lay_out[GG_TYPE_MAX];     /* of the quantised activation types, */
+    gg_lay_out_f32_fn lay_out_f32[GG_TYPE_MAX];     /* from their rows, or from floats */
     gg_ints ints[GG_TYPE_MAX];
 };
 

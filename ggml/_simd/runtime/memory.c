@@ -53,7 +53,7 @@ gg_region *gg_region_overlap(int kind, const void *base, size_t size) {
     const size_t i = position(kind, base);
     return i < live[kind].n && (uintptr_t)live[kind].v[i]->base - (uintptr_t)base < size ? live[kind].v[i] : NULL;
 }
-/* New pages were given these addresses: memory of a caller that was registered there has gone, and its range, which
+/* New pages were given these addresses: memory of a caller that was registered there was freed, and its range, which
  * may begin inside of the new one, would hide what lies behind it. */
 static void forget_callers(const void *base, size_t size) {
     for (gg_region *r; (r = gg_region_overlap(GG_ARENA, base, size));) {
@@ -422,19 +422,19 @@ bool gg_set_contiguous(ggml_tensor *t, size_t *nbytes) {
 bool gg_scratch_fits(const ggml_context *ctx, size_t nbytes) {
     return !ctx->scratch || padded(nbytes) <= ctx->scratch_size - ctx->scratch_used;
 }
-ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size_t nbytes, size_t *need) {
-    const bool alloc = !draft->view_src && !ctx->no_alloc, own = alloc && !ctx->scratch;
-    ggml_object *o = gg_context_object(ctx, GGML_OBJECT_TYPE_TENSOR, sizeof *draft + (own ? nbytes : 0), need);
+ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *node, size_t nbytes, size_t *need) {
+    const bool alloc = !node->view_src && !ctx->no_alloc, own = alloc && !ctx->scratch;
+    ggml_object *o = gg_context_object(ctx, GGML_OBJECT_TYPE_TENSOR, sizeof *node + (own ? nbytes : 0), need);
     if (!o) return NULL;
     ggml_tensor *t = (ggml_tensor *)(o + 1);
-    gg_copy_tensor(t, draft);
+    gg_copy_tensor(t, node);
     if (own) {
         t->data = t + 1;
         if (ctx->chunk->warm) memset(t->data, 0, nbytes);   /* as fresh pages would be */
     } else if (alloc) t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += padded(nbytes);
-    if (draft->view_src) {
-        t->data = draft->view_src->data ? (uint8_t *)draft->view_src->data + draft->view_offs : NULL;
-        t->buffer = draft->view_src->buffer;
+    if (node->view_src) {
+        t->data = node->view_src->data ? (uint8_t *)node->view_src->data + node->view_offs : NULL;
+        t->buffer = node->view_src->buffer;
     }
     return t;
 }

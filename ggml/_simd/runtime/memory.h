@@ -90,7 +90,7 @@ bool gg_scratch_fits(const ggml_context *ctx, size_t nbytes);
 /* Copies a complete tensor (shape, strides, type, op, sources, view) into the arena. Unless it is a view, or the
  * context is no_alloc, it gets nbytes of data, in scratch memory if there is some (see gg_scratch_fits). NULL: *need as
  * above. */
-ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *draft, size_t nbytes, size_t *need);
+ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *node, size_t nbytes, size_t *need);
 
 /* ---- graphs (graph.c) -------------------------------------------------------------------------------------------- */
 size_t gg_hash_size(size_t min);

@@ -22,7 +22,7 @@ typedef struct gg_profile {
     gg_lane lanes[];
 } gg_profile;
 
-/* What a profile keeps of a node: the node itself may be freed before anybody asks. */
+/* What a profile keeps of a node: the node itself may be freed before the profile is read. */
 typedef struct gg_node_facts {
     int32_t op, function, type, computes;   /* function: of unary and GLU operations, 0 of others */
     int32_t src_type[2];                    /* -1: there is no such operand */

@@ -165,7 +165,7 @@ static void wait_until_gone(const candidate *c) {
     (void)c;
 #endif
 }
-/* Whether n threads and some memory for OpenMP can be had, all at a time. */
+/* Whether n threads and some memory for OpenMP are available simultaneously. */
 static bool probe(int n) {
     enum { ROOM = 1 << 20 };
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;

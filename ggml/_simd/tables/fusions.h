@@ -16,6 +16,7 @@
  * `takes(node, next)` in runtime/fuse.c changes a copy of the node accordingly, or returns false. It is asked where
  * `next` overwrites the result of the node, which nobody can read then:
  *     CONV_2D ADD, CONV_2D ADD UNARY                      a bias for each channel, an activation
+ *     MUL_MAT ADD                                         a bias for each row of the matrix
  *
  * A fused node leaves the same bits in memory as the single nodes, intermediate results included: each result is
  * written, unless a later node of the same step overwrites it. */
@@ -52,3 +53,4 @@ FUSED_ROWS(DIAG_MASK_INF,   triangular)
 FUSED_ROWS(DIAG_MASK_ZERO,  triangular)
 FUSED_TAIL(CONV_2D,         conv_takes)
 FUSED_TAIL(CONV_2D_DW,      conv_takes)
+FUSED_TAIL(MUL_MAT,         product_takes)

@@ -302,7 +302,7 @@ def tree_ensemble(node):
     if (modes == MODES.index("BRANCH_MEMBER")).any():
         sets = sets_of(modes, vector(node, "membership_values")) + [np.empty(0)] * leaves
 
-    def joined(array, fill):  # the leaves are nodes behind the others
+    def concatenated(array, fill):  # the leaves are nodes behind the others
         return np.concatenate([array, np.full(leaves, fill, array.dtype)])
 
     children = np.concatenate([children, np.full((leaves, 2), -1)])
@@ -311,10 +311,10 @@ def tree_ensemble(node):
     number = np.concatenate([np.zeros(count, np.int64), np.arange(leaves)])
     ensemble = Ensemble(
         Trees(
-            joined(splits, 0),
-            joined(parts[4], -1),
-            joined(modes, 0),
-            joined(missing, 0),
+            concatenated(splits, 0),
+            concatenated(parts[4], -1),
+            concatenated(modes, 0),
+            concatenated(missing, 0),
             children,
             roots,
             number,

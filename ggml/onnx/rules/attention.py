@@ -74,7 +74,7 @@ def padding(b, node, mask, q, k):
     return b.affine(seen, -low, low, dtype=F32)
 
 
-def joined(b, past, new):
+def appended(b, past, new):
     """The keys or values of earlier tokens, which may be None, and new ones."""
     return new if past is None else b.concat([past, new], 2)
 
@@ -86,7 +86,7 @@ def self_attention(b, node, qkv, mask, past, *scores):
     parts = b.split(qkv, 2, node.attr("qkv_hidden_sizes") or [qkv.shape[2] // 3] * 3)
     q, k, v = (heads_of(b, x, node.attr("num_heads")) for x in parts)
     if past is not None:
-        k, v = (joined(b, b.entry(past, 0, i), x) for i, x in enumerate((k, v)))
+        k, v = (appended(b, b.entry(past, 0, i), x) for i, x in enumerate((k, v)))
     y = attend(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), *scores])
     if len(node.outputs) < 2:
         return y
@@ -121,7 +121,7 @@ def multi_head_attention(
         q, k, v = (b.add(x, c) if len(x.shape) == 3 else x for x, c in zip((q, k, v), biases))
     heads = node.attr("num_heads")
     q, k, v = (x if len(x.shape) == 4 else heads_of(b, x, heads) for x in (q, k, v))
-    k, v = joined(b, past_k, k), joined(b, past_v, v)
+    k, v = appended(b, past_k, k), appended(b, past_v, v)
     return attend(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), scores]), k, v
 
 
@@ -180,7 +180,7 @@ def cached(b, past, new, before, total):
     if before.max() > have:
         raise ValueError(f"ggml.onnx: keys of {before.max()} earlier tokens are needed, there are {have}")
     size = max(have, total)
-    new = joined(b, past, new)
+    new = appended(b, past, new)
     place = np.arange(size) - before
     source = np.where(place < 0, np.arange(size), np.where(place < tokens, have + place, -1))
     if new.shape[2] == size and (source == np.arange(size)).all():

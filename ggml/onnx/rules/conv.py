@@ -130,8 +130,8 @@ def conv_transpose(b, node, x, w, bias=None):
     kernel = w.shape[2:]
     strides, dilations, pads = window(node, x.shape[2:], kernel)
     extra = node.attr("output_padding") or [0] * rank
-    reach = [d * (k - 1) for d, k in zip(dilations, kernel)]
-    full = [(n - 1) * s + r + 1 + e for n, s, r, e in zip(x.shape[2:], strides, reach, extra)]
+    extent = [d * (k - 1) for d, k in zip(dilations, kernel)]
+    full = [(n - 1) * s + r + 1 + e for n, s, r, e in zip(x.shape[2:], strides, extent, extra)]
     auto, size = node.attr("auto_pad", "NOTSET"), node.attr("output_shape")
     if size or auto in ("SAME_UPPER", "SAME_LOWER"):
         size = size[-rank:] if size else [n * s for n, s in zip(x.shape[2:], strides)]
@@ -146,10 +146,10 @@ def conv_transpose(b, node, x, w, bias=None):
     kernels = b.reshape(b.move(kernels, 1, 2), (groups * m, w.shape[0] // groups, *kernel))
     for axis in range(2, 2 + rank):
         kernels = b.flip(kernels, axis)
-    around = [(r - p, r - q + e) for r, (p, q), e in zip(reach, pads, extra)]
-    x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in around])
-    around = [(max(p, 0), max(q, 0)) for p, q in around]
-    return finished(b, convolve(b, x, kernels, [1] * rank, dilations, around, groups), bias)
+    padding = [(r - p, r - q + e) for r, (p, q), e in zip(extent, pads, extra)]
+    x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in padding])
+    padding = [(max(p, 0), max(q, 0)) for p, q in padding]
+    return finished(b, convolve(b, x, kernels, [1] * rank, dilations, padding, groups), bias)
 
 
 def columns(b, x, w, sizes, shape, zero):

@@ -13,7 +13,7 @@ from ..graph import numpy_type
 from ..origins import Gate, OneHot, Polynomial, WholeSums
 from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, Tensor, floats, is_float, is_integer, ml_dtypes
 from . import RULES, rule
-from .fused import X, function, joined, linear, number, odd, polynomial, product
+from .fused import X, function, linear, number, odd, polynomial, polynomial_of, product
 
 rule("Sqrt", "Exp", "Log", "Sin", "Cos", "Softplus", "Floor", "Ceil", on_floats=True)(
     lambda b, node, x: b.unary(getattr(ggml, "ggml_" + node.op.lower()), x)
@@ -210,7 +210,7 @@ def arithmetic(b, node, x, y):
         if sums and other.shape == (1, value.shape[1], 1, 1):
             return value.origin.again(other)
     name = node.op.lower()
-    return joined(getattr(operator, name), getattr(b, name)(x, y), x, y)
+    return polynomial_of(getattr(operator, name), getattr(b, name)(x, y), x, y)
 
 
 @rule("Div")

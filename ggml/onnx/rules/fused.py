@@ -29,7 +29,7 @@ def polynomial(x):
     return (x.origin.base, x.origin.p) if isinstance(x.origin, Polynomial) else (x, X)
 
 
-def joined(function, y, *operands):
+def polynomial_of(function, y, *operands):
     """The value y = function(*operands), which is a polynomial if they are those of one value."""
     (base, p), (other, q) = map(polynomial, operands)
     if base is other and (r := function(p, q)).order <= 3:
@@ -63,7 +63,7 @@ def product(b, node, x, y):
         gelu = isinstance(root.origin, GeluGate) and root.origin.base is base
         if gelu and p.order == q.order == 1 and p[0] == 0 and q[0] == q[1]:
             return linear(b, node, b.unary(root.origin.function, base), 2 * p[1] * q[1], 0.0)
-    return joined(operator.mul, b.mul(x, y), x, y)
+    return polynomial_of(operator.mul, b.mul(x, y), x, y)
 
 
 def odd(y, x, op):

@@ -32,9 +32,9 @@ static bool correlate_fits(const conv_plan *p, void *part) {
     correlate *const c = part;
     if (v->n < 1 || g->n > CORRELATE_MOST || !direct_plan(v, g, &c->d)) return false;
     direct *const d = &c->d;
-    const int64_t out = v->ax[1].out, around = d->height - d->rows;
+    const int64_t out = v->ax[1].out, halo = d->height - d->rows;
     const int64_t most = gg_min(d->rows, gg_max(CORRELATE_FLOATS / (d->width * gg_max(g->n, v->c * d->planes)), 1));
-    d->strips = gg_ceil_div(out, most), d->rows = gg_ceil_div(out, d->strips), d->height = d->rows + around;
+    d->strips = gg_ceil_div(out, most), d->rows = gg_ceil_div(out, d->strips), d->height = d->rows + halo;
     c->units = v->n * d->strips;
     c->positions = gg_ceil_div((d->rows - 1) * d->width + v->ax[0].out, VW) * VW;
     c->cuts = gg_max(gg_min(gg_min(c->units, CORRELATE_TASKS), CORRELATE_SUMS / (g->k * g->n)), 1);

@@ -27,17 +27,17 @@ static bool direct_plan(const patches *v, const gemm *g, direct *d) {
     const patch_axis *ax = v->ax;
     if (g->k < 1 || g->k > DIRECT_K || g->n < 1 || v->to[0] != sizeof(float)) return false;
     if (ax[0].out < 1 || ax[1].out < 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
-    const int64_t around = patch_extent(&ax[1]) / ax[1].stride;
+    const int64_t halo = patch_extent(&ax[1]) / ax[1].stride;
     d->width = ax[0].out + patch_extent(&ax[0]) / ax[0].stride, d->planes = ax[0].stride * ax[1].stride;
     d->groups = gg_ceil_div(g->n, NR);
     if (2 * d->width > 3 * ax[0].out || g->n > DIRECT_WASTE * ax[0].out
         || (d->width - ax[0].out) * g->n > DIRECT_WASTE * ax[0].out || g->k * d->groups * NR_PAD > DIRECT_KERNEL)
         return false;
     if (d->planes > DIRECT_FLOATS || d->width > DIRECT_FLOATS / d->planes / v->c) return false;
-    d->rows = gg_min(ax[1].out, DIRECT_FLOATS / d->planes / v->c / d->width - around);
-    if (d->rows < gg_min(ax[1].out, 1 + around)) return false;
+    d->rows = gg_min(ax[1].out, DIRECT_FLOATS / d->planes / v->c / d->width - halo);
+    if (d->rows < gg_min(ax[1].out, 1 + halo)) return false;
     d->strips = gg_ceil_div(ax[1].out, d->rows), d->rows = gg_ceil_div(ax[1].out, d->strips);
-    d->height = d->rows + around;
+    d->height = d->rows + halo;
     for (int i = 0; i < 2; i++) d->low[i] = ax[i].base - (ax[i].dilation < 0 ? patch_extent(&ax[i]) : 0);
     d->panels = gg_ceil_div((d->rows - 1) * d->width + ax[0].out, MR);
     return true;

@@ -71,8 +71,9 @@ static gemm_src conv_kernel_source(const gg_kernels *k, const gg_conv *v, const 
     return s;
 }
 /* Applies the tail to m positions of channels j .. j+n-1. */
-static void conv_finish_tile(const gemm *g, int64_t m, int64_t j, int64_t n, float *tile, int64_t ldc) {
+static void conv_finish_tile(const gemm *g, int64_t i, int64_t m, int64_t j, int64_t n, float *tile, int64_t ldc) {
     const patches *const v = g->a.context;
+    (void)i;
     conv_finish(&v->tail, j, tile, ldc, n, m);
 }
 /* Positions of all images times channels of the result: the product of the patches with the kernel. */

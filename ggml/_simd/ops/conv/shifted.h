@@ -23,7 +23,7 @@ enum {
 };
 
 typedef struct shifted {
-    int64_t remainders, around;     /* copies for rows; rows of a copy beyond those of the result */
+    int64_t remainders, halo;     /* copies for rows; rows of a copy beyond those of the result */
     int64_t strips, rows;           /* tasks of an image, and the most rows of the result that one computes */
     int64_t chunks;                 /* tasks of a strip, among which the output channels are divided */
     int64_t plane, depth;           /* floats of a copy; channels of a block */
@@ -52,20 +52,20 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     if (ax[0].dilation < 0 || ax[1].dilation < 0 || ax[0].taps > SHIFTED_TAPS || ax[0].out * ax[1].out < 2 * VW
         || v->to[0] != sizeof(float) || v->to[1] != sizeof(float) * (size_t)ax[0].out || !g->c_n) return false;
     s->remainders = gg_min(ax[1].stride, patch_extent(&ax[1]) + 1);
-    s->around = patch_extent(&ax[1]) / ax[1].stride;
+    s->halo = patch_extent(&ax[1]) / ax[1].stride;
     const int64_t copies = ax[0].taps * s->remainders, taps = ax[0].taps * ax[1].taps;
-    const int64_t least = gg_min(ax[1].out, 1 + s->around) + s->around;     /* rows of a copy */
+    const int64_t least = gg_min(ax[1].out, 1 + s->halo) + s->halo;     /* rows of a copy */
     if (s->remainders > SHIFTED_FLOATS || least > SHIFTED_FLOATS || ax[0].out > SHIFTED_FLOATS) return false;
     const int64_t room = SHIFTED_FLOATS / copies / ax[0].out / least;       /* channels whose copies fit */
     if (room < gg_min(v->c, 4)) return false;
     s->depth = gg_min(gg_min(gg_max(SHIFTED_K / taps, 1), room), v->c);
     s->depth = gg_ceil_div(v->c, gg_ceil_div(v->c, s->depth));
-    const int64_t fit = SHIFTED_FLOATS / (copies * s->depth * ax[0].out) - s->around;
+    const int64_t fit = SHIFTED_FLOATS / (copies * s->depth * ax[0].out) - s->halo;
     const int64_t most = gg_max(ax[0].out * ax[1].out / SHIFTED_PLACES, 1);
     s->strips = gg_max(gg_ceil_div(ax[1].out, fit), gg_min(gg_ceil_div(SHIFTED_STRIPS * nth, v->n), most));
     if (s->strips > 1) s->strips = gg_min(gg_ceil_div(s->strips, nth) * nth, ax[1].out);
     s->rows = gg_ceil_div(ax[1].out, s->strips);
-    s->plane = (s->rows + s->around) * ax[0].out;
+    s->plane = (s->rows + s->halo) * ax[0].out;
     s->chunks = gg_max(gg_min(gg_ceil_div(nth, s->strips * v->n), g->n / SHIFTED_CHANNELS), 1);
     s->in_place = shifted_in_place(v, g);
     s->packs = g->n / s->chunks >= SHIFTED_PACKED;
@@ -179,7 +179,7 @@ static void shifted_block(const patches *v, const gemm *g, const shifted *s, int
         for (int64_t tx = 0; tx < v->ax[0].taps; tx++)
             for (int64_t r = 0; r < s->remainders; r++, copy += s->plane)
                 shifted_copy(v, g, g->a.data + (size_t)image * v->nb_n + (size_t)i * v->nb_c, tx, y + r,
-                             rows + s->around, copy);
+                             rows + s->halo, copy);
 }
 
 /* The offsets of each tap in the copies, in the input where it is read in place, and in a packed tile. */
