@@ -145,7 +145,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "block_multiple_of": 32, "tie_word_embeddings": False}),
     "lfm2moe": ("Lfm2MoeConfig", "Lfm2MoeForCausalLM", {
         "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "num_dense_layers": 1, "num_experts": 4,
-        "num_experts_per_tok": 2, "moe_intermediate_size": 32, "routed_scaling_factor": 1.5}),
+        "num_experts_per_tok": 2, "moe_intermediate_size": 32}),
     "phi2": ("PhiConfig", "PhiForCausalLM", {"head_dim": None}),
     "gptneox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", {"head_dim": None, "num_key_value_heads": None,
                                                         "rotary_pct": 0.5}),

@@ -424,12 +424,13 @@ def nemotron_h(c: Fields) -> Keys:
     c.require("mamba_hidden_act", "silu", default="silu")
     kinds = kinds_of(c, "linear_attention", "full_attention", "mlp")
     c = Fields({**c.values, "num_hidden_layers": len(kinds)}, c.where)
-    heads, keys = c.integer("mamba_num_heads"), sizes(c)
+    heads, keys, eps = c.integer("mamba_num_heads"), sizes(c), c.number("layer_norm_epsilon", "rms_norm_eps", high=1.0)
     inner = heads * c.integer("mamba_head_dim")
     return keys | state_space(c, heads=heads, inner=inner) | {
         "attention.head_count_kv": [keys["attention.head_count_kv"] * (kind == "full_attention") for kind in kinds],
         "feed_forward_length": [keys["feed_forward_length"] * (kind == "mlp") for kind in kinds],
-        "attention.layer_norm_rms_epsilon": c.number("layer_norm_epsilon", "rms_norm_eps", high=1.0),
+        "attention.layer_norm_rms_epsilon": eps,
+        "attention.layer_norm_epsilon": eps,  # which llama.cpp asks for
     }  # fmt: skip
 
 
