@@ -138,6 +138,11 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "nemotron_h": ("NemotronHConfig", "NemotronHForCausalLM", {
         "num_hidden_layers": 5, "mamba_num_heads": 8, "mamba_head_dim": 12, "n_groups": 2, "ssm_state_size": 16,
         "layers_block_type": ["linear_attention", "mlp", "full_attention", "mlp", "linear_attention"]}),
+    "nemotron_h_moe": ("NemotronHConfig", "NemotronHForCausalLM", {
+        "num_hidden_layers": 4, "mamba_num_heads": 6, "mamba_head_dim": 16, "n_groups": 3, "ssm_state_size": 16,
+        "layers_block_type": ["linear_attention", "moe", "full_attention", "moe"], "n_routed_experts": 4,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48,
+        "routed_scaling_factor": 2.5}),
     "lfm2": ("Lfm2Config", "Lfm2ForCausalLM", {
         "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False}),
     "lfm2+wide": ("Lfm2Config", "Lfm2ForCausalLM", {
@@ -168,7 +173,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }  # fmt: skip
 # Kinds with a state of each sequence
 RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "mamba", "mamba2", "granitehybrid",
-             "falcon-h1", "nemotron_h")  # fmt: skip
+             "falcon-h1", "nemotron_h_moe")  # fmt: skip
 ENCODERS = ("bert", "roberta", "nomic-bert")
 # Kinds that transformers computes by another class: the settings that the class of their own has in place of those
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {

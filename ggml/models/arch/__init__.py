@@ -106,6 +106,7 @@ FAMILIES = {
     "granitehybrid": Family(granite_hybrid, NORMAL),
     "falcon-h1": Family(falcon_h1, NEOX),
     "nemotron_h": Family(nemotron_h),
+    "nemotron_h_moe": Family(nemotron_h),
     "lfm2": Family(lfm2, NEOX),
     "lfm2moe": Family(lfm2, NEOX),
     "phi2": Family(parallel, NEOX, rms=False),

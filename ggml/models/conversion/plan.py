@@ -95,7 +95,7 @@ def row_of(checkpoint: Checkpoint) -> Row:
             f"convert: {checkpoint.config.where}: class {name!r} is not known: need one of {known}; "
             "see docs/new_architecture.md"
         )
-    return BY_CLASS[name]
+    return next(row for row in BY_CLASS[name] if row.when(checkpoint.config))
 
 
 def bare(name: str) -> str:

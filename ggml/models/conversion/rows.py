@@ -489,4 +489,7 @@ ROWS = [
     Row("RobertaModel XLMRobertaModel", "bert", ROBERTA, roberta, dropped=HEADS),
     Row("NomicBertModel", "nomic-bert", NOMIC, nomic_bert, dropped=HEADS),
 ]  # fmt: skip
-BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}
+BY_CLASS: dict[str, list[Row]] = {}
+for _row in ROWS:
+    for _name in _row.classes.split():
+        BY_CLASS.setdefault(_name, []).append(_row)
