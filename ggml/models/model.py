@@ -110,6 +110,7 @@ def load(
     mmap: bool = True,
     comm: Communicator | None = None,
     split: str = "tensor",
+    snapshots: int = 4,
 ) -> Model:
     """Opens a language model.
 
@@ -127,6 +128,9 @@ def load(
             and of the keys and values only; all ranks make the same calls and get the same results, which are those of
             one rank. See docs/distributed.md.
         split: how the model is divided among the ranks: "tensor", each matrix by its rows.
+        snapshots: most copies of the states of a sequence, for models that have some (Mamba, Qwen 3.5, ...): a sequence
+            that is shortened, or whose beginning another one takes, goes to the nearest copy and computes what follows
+            it again. 0 for none.
     Returns:
         Model.
     Raises:
@@ -137,4 +141,4 @@ def load(
         MemoryError: there is not enough memory.
     """
     return Model(path, n_ctx=n_ctx, n_seq=n_seq, threads=threads, kv_type=kv_type, lora=lora, mmap=mmap,
-                 comm=comm, split=split)  # fmt: skip
+                 comm=comm, split=split, snapshots=snapshots)  # fmt: skip

@@ -24,8 +24,7 @@ from .pages import PAGE, SCRAP, PagePool, PageTable
 
 TYPES = {"f32": ggml.GGML_TYPE_F32, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0}
 MAGIC = b"GGKV\x02\0\0\0"
-SNAPSHOTS = 4  # most copies of the states of a sequence
-APART = 32  # tokens between two of them, at least
+APART = 32  # tokens between two copies of the states of a sequence, at least
 
 
 class Slot:
@@ -70,6 +69,7 @@ class Memory:
         margin: so many tokens before a sliding window are kept.
         n_vocab: number of tokens that there are.
         before_change: called before memory moves that graphs use.
+        snapshots: most copies of the states of a sequence.
 
     Attributes:
         layers: the caches of each layer, see layer_caches.
@@ -79,7 +79,7 @@ class Memory:
 
     def __init__(
         self, specs: Sequence[Any], format: dict[str, Any], n_ctx: int, n_seq: int, kv_type: str, margin: int,
-        n_vocab: int, before_change: Callable[[], Any],
+        n_vocab: int, before_change: Callable[[], Any], snapshots: int = 4,
     ) -> None:  # fmt: skip
         kind = kind_of(kv_type, specs)
         self.n_ctx, self.n_vocab = n_ctx, n_vocab
@@ -93,7 +93,7 @@ class Memory:
             for window in sorted({cache.window for cache in self.paged})
         }
         self.sequences: weakref.WeakSet[Held] = weakref.WeakSet()
-        self._before_change = before_change
+        self._before_change, self._snapshots = before_change, snapshots
         self._slots = 0
 
     def close(self) -> None:
@@ -221,9 +221,9 @@ class Memory:
             self._snapshot(held.slot)
 
     def _snapshot(self, slot: Slot) -> None:
-        if slot.length <= 0 or slot.length in slot.snapshots:
+        if slot.length <= 0 or slot.length in slot.snapshots or not self._snapshots:
             return
-        kept = sorted(slot.snapshots)[1 - SNAPSHOTS :]
+        kept = sorted(slot.snapshots)[max(0, len(slot.snapshots) + 1 - self._snapshots) :]
         copies = [cache.save(slot.number) for cache in self.states]
         slot.snapshots = {**{n: slot.snapshots[n] for n in kept}, slot.length: copies}
 

@@ -62,6 +62,7 @@ class Runner(LockOwner):
         mmap: bool = True,
         comm: Communicator | None = None,
         split: str = "tensor",
+        snapshots: int = 4,
     ) -> None:
         super().__init__()
         self.comm = comm if comm is not None and comm.size > 1 else None
@@ -85,18 +86,21 @@ class Runner(LockOwner):
         self.graphs = GraphPool(self.parts, self.threads)
         self.file = open_model(path, mmap or self.comm is not None)  # a rank copies its part only
         try:
-            self._open(n_ctx, n_seq, kv_type, lora)
+            self._open(n_ctx, n_seq, kv_type, lora, snapshots)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]]) -> None:
+    def _open(
+        self, n_ctx: int | None, n_seq: int, kv_type: str, lora: Iterable[str | os.PathLike[str]], snapshots: int
+    ) -> None:
         self.metadata, self.weights = self.file.metadata, self.file.tensors
         self.config: Config = config_of(self.file)
         limit = min(self.config.n_ctx_train, DEFAULT_CTX)
         self.n_ctx = positive("n_ctx", limit if n_ctx is None else n_ctx, 1 << 24)
         self.config = replace(self.config, n_ctx=self.n_ctx)
         self.n_seq = positive("n_seq", n_seq, 1 << 16)
+        positive("snapshots", snapshots, 1 << 16, 0)
         if self.threads != -1:
             positive("threads", self.threads, 512)
         check_context(self.n_ctx, self.config, self.file.path)
@@ -113,7 +117,7 @@ class Runner(LockOwner):
         if config.logits:
             self.memory = Memory(
                 caches_of(config), {"arch": config.arch}, self.n_ctx, self.n_seq, kv_type,
-                min(STEP, self.n_ctx), config.n_vocab, self.graphs.forget,
+                min(STEP, self.n_ctx), config.n_vocab, self.graphs.forget, snapshots,
             )  # fmt: skip
             self.sequences = Sequences(self.memory, self.n_seq)
             self.decoder = Decoder(self.config, self.parts, self.memory, self.graphs, self.n_seq, self.run)
