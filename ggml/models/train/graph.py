@@ -192,10 +192,15 @@ class Trainer:
         self._place([self._head.segment])  # apart: it is computed while the activations of a segment are kept
 
     def _add_layers(self, nodes: Nodes, size: int) -> None:
-        """Adds the segments: one without gradients before the first trained layer, then one for each `size` layers."""
+        """Adds the segments: one without gradients before the first trained layer, then one for each `size` layers.
+
+        Linked layers (see Family) are one segment.
+        """
         c = self.config
         trained = [int(name.split(".")[1]) for name in self.adapter.pairs if name.startswith("blk.")]
         first = min(trained, default=c.n_layer)  # all are computed without gradients if only the head is trained
+        if FAMILIES[c.arch].linked:
+            first, size = 0, c.n_layer
         room = NODES_PER_LAYER * (1 + c.n_expert_used)
         dy = ggml.ggml_new_tensor_2d(self._ctx, F32, c.n_embd, self.tokens)
         self._dy = to_numpy(dy)
