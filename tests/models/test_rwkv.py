@@ -9,7 +9,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
 import tiny_models  # noqa: E402
 from tiny_models import VOCAB  # noqa: E402
 
-from ggml.models import load  # noqa: E402
+from ggml.models import Tokenizer, load  # noqa: E402
 
 C, SIZE, FF, LAYERS, EPS = 128, 64, 160, 3, 1e-5
 RANKS = {"w": 12, "a": 8, "v": 6, "g": 10}
@@ -163,3 +163,36 @@ def test_adapters_learn(model, tmp_path, checkpoint):
         assert -model.log_probabilities(text).mean() == pytest.approx(after, rel=1e-3)
     finally:
         model.set_lora()
+
+
+# ---- the vocabulary --------------------------------------------------------------------------------------------------
+PIECES = [bytes([b]) for b in range(256)] + [b"ab", b"abcd", b"\n\n", b" the", b"'\"", b"\\x", "\u00e9".encode(), b"bc"]
+WORLD = {
+    "tokenizer.ggml.model": "rwkv",
+    "tokenizer.ggml.tokens": ["<s>", *(repr(piece)[2:-1] for piece in PIECES)],  # as in files: Python's escapes
+    "tokenizer.ggml.token_type": [3] + [1] * len(PIECES),
+}
+
+
+@pytest.mark.parametrize(
+    "text, pieces",
+    [
+        ("abcx", [b"ab", b"c", b"x"]),  # "abcd" does not fit: the longest that does
+        ("abcd", [b"abcd"]),
+        ("xbc the\n\n\n", [b"x", b"bc", b" the", b"\n\n", b"\n"]),
+        ("'\"\\x\t", [b"'\"", b"\\x", b"\t"]),
+        ("\u00e9\u00e8", ["\u00e9".encode(), b"\xc3", b"\xa8"]),
+        ("", []),
+    ],
+)
+def test_the_longest_token_at_each_place(text, pieces):
+    tokenizer = Tokenizer(WORLD)
+    ids = tokenizer.encode(text)
+    assert [PIECES[i - 1] for i in ids] == pieces
+    assert tokenizer.decode(ids) == text
+
+
+def test_bytes_without_a_token_are_unknown():
+    fewer = {name: value[:2] if isinstance(value, list) else value for name, value in WORLD.items()}
+    assert Tokenizer(fewer).encode("a") == []
+    assert Tokenizer({**fewer, "tokenizer.ggml.unknown_token_id": 1}).encode("\0a\0")[1:2] == [1]
