@@ -71,7 +71,7 @@ class Weight(NamedTuple):
                 if self.part.rows is not None:
                     matrix = matrix[self.part.rows(checkpoint.config, len(matrix))]
                 if self.part.columns is not None:
-                    matrix = np.take(matrix, self.part.columns(checkpoint.config, whole.shape[-1]), -1)
+                    matrix = np.take(matrix, self.part.columns(checkpoint.config, matrix.size // len(matrix)), -1)
                 if self.part.plus and self.name.endswith(".weight"):
                     matrix = as_floats(matrix) + np.float32(self.part.plus)
                 if self.part.function is not None:
