@@ -24,6 +24,11 @@ class Keys:
             return default
         return self.metadata[key]
 
+    def has(self, name: str) -> bool:
+        """Whether the file has a key."""
+        key = f"{self.arch}.{name}"
+        return key in self.metadata
+
     def integer(self, name: str, default: int | None = None, low: int = 1, high: int = LARGEST) -> int:
         """An integer in a range; of an array with equal values (one for each layer), that value."""
         value = self.value(name, default)
@@ -202,7 +207,7 @@ def with_own_keys(config: Config, own: dict[str, Any]) -> Config:
 def _epsilon(k: Keys, rms: bool) -> str:
     """The key of the norms' epsilon; some files have only that of the other kind of norm."""
     names = ["attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"][:: 1 if rms else -1]
-    return next((name for name in names if f"{k.arch}.{name}" in k.metadata), names[0])
+    return next(filter(k.has, names), names[0])
 
 
 def _local_layers(k: Keys, n_layer: int, default: int) -> tuple[bool, ...]:
