@@ -382,19 +382,21 @@ class FeedForward(Attention):
         result = ggml.ggml_set_rows(ctx, hidden, ggml.ggml_get_rows(ctx, by_group, kept), kept)
         return ggml.ggml_reshape_2d(ctx, result, experts, n)
 
-    def experts(self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING) -> Tensor:
+    def experts(
+        self, x: Tensor, name: str, activation: Callable, routing: Routing = USUAL_ROUTING, gate: bool = True
+    ) -> Tensor:
         """A mixture of experts (arXiv:2401.04088): for each token the sum over its best experts of weight * gated(x).
 
         Without a routing of its own, the weights are the softmax over the router's scores, normalised over the chosen
-        experts. Experts may have no gate: then the activation has one operand.
+        experts. Without a gate, the activation has one operand.
         """
         c, ctx, n = self.config, self.ctx, x.contents.ne[1]
         chosen, weights = self.routed(x, name, routing)
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
         if self.inputs.exact:
             columns, chosen = self.with_more_rows(columns, chosen)
-        parts = [part for part in ("_gate_exps", "_up_exps") if part == "_up_exps" or self.has(f"{name}{part}.weight")]
-        parts = [self.linear_of_experts(columns, name + part, c.n_ff, chosen) for part in parts]  # [n_ff, used, N]
+        names = ("_gate_exps", "_up_exps") if gate else ("_up_exps",)
+        parts = [self.linear_of_experts(columns, name + part, c.n_ff, chosen) for part in names]  # [n_ff, used, N]
         y = self.linear_of_experts(activation(ctx, *parts), name + "_down_exps", c.n_embd, chosen)
         if self.inputs.exact:
             y = ggml.ggml_view_3d(ctx, y, c.n_embd, c.n_expert_used, n, y.contents.nb[1], y.contents.nb[2], 0)
