@@ -48,4 +48,5 @@ def experts(g, i, h):
     routing = Routing("sigmoid", False, f"blk.{i}.exp_probs_b.bias", own["groups_of_experts"], own["groups_used"],
                       own["normalized"])  # fmt: skip
     shared = relu_squared(g.ctx, g.linear(h, name + "_up_shexp", own["shared_ff"]))
-    return g.add(g.experts(h, name, relu_squared, routing, gate=False), g.linear(shared, name + "_down_shexp", c.n_embd))
+    shared = g.linear(shared, name + "_down_shexp", c.n_embd)
+    return g.add(g.experts(h, name, relu_squared, routing, gate=False), shared)
