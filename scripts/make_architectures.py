@@ -15,19 +15,29 @@ sys.path.insert(0, str(ROOT / "tests"))
 import hf_models  # noqa: E402
 
 from ggml.models import ARCHITECTURES  # noqa: E402
-from ggml.models.conversion.rows import BY_CLASS, ROWS  # noqa: E402
+from ggml.models.conversion.fields import Fields  # noqa: E402
+from ggml.models.conversion.parts import Row  # noqa: E402
+from ggml.models.conversion.rows import ROWS  # noqa: E402
 
 PAGE = ROOT / "docs" / "models.md"
 BEGIN = "<!-- written by scripts/make_architectures.py -->\n"
 END = "<!-- end -->\n"
 
 
+def is_of(kind: str, row: Row) -> bool:
+    """Whether a tiny model is converted by a row."""
+    if hf_models.class_of(kind) not in row.classes.split():
+        return False
+    return row.when(Fields(hf_models.record(kind)["config"], kind))
+
+
 def table() -> str:
     """The table in Markdown."""
     lines = ["| architecture | classes that `ggml convert` takes | compared with transformers |", "|---|---|---|"]
     for arch in sorted(ARCHITECTURES):
-        classes = " ".join(row.classes for row in ROWS if row.arch == arch).split()
-        kinds = [kind for kind in hf_models.KINDS if BY_CLASS[hf_models.class_of(kind)].arch == arch]
+        rows = [row for row in ROWS if row.arch == arch]
+        classes = " ".join(row.classes for row in rows).split()
+        kinds = [kind for kind in hf_models.KINDS if any(is_of(kind, row) for row in rows)]
         lines.append(f"| `{arch}` | {', '.join(f'`{name}`' for name in classes)} | {', '.join(kinds)} |")
     return "\n".join(lines) + "\n"
 

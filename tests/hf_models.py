@@ -198,6 +198,11 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "nemotron_h": ("NemotronHConfig", "NemotronHForCausalLM", {
         "num_hidden_layers": 5, "mamba_num_heads": 8, "mamba_head_dim": 12, "n_groups": 2, "ssm_state_size": 16,
         "layers_block_type": ["linear_attention", "mlp", "full_attention", "mlp", "linear_attention"]}),
+    "nemotron_h_moe": ("NemotronHConfig", "NemotronHForCausalLM", {
+        "num_hidden_layers": 4, "mamba_num_heads": 6, "mamba_head_dim": 16, "n_groups": 3, "ssm_state_size": 16,
+        "layers_block_type": ["linear_attention", "moe", "full_attention", "moe"], "n_routed_experts": 4,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48,
+        "routed_scaling_factor": 2.5}),
     "lfm2": ("Lfm2Config", "Lfm2ForCausalLM", {
         "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False}),
     "lfm2+wide": ("Lfm2Config", "Lfm2ForCausalLM", {
@@ -205,7 +210,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "block_multiple_of": 32, "tie_word_embeddings": False}),
     "lfm2moe": ("Lfm2MoeConfig", "Lfm2MoeForCausalLM", {
         "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "num_dense_layers": 1, "num_experts": 4,
-        "num_experts_per_tok": 2, "moe_intermediate_size": 32, "routed_scaling_factor": 1.5}),
+        "num_experts_per_tok": 2, "moe_intermediate_size": 32}),
     "phi2": ("PhiConfig", "PhiForCausalLM", {"head_dim": None}),
     "gptneox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", {"head_dim": None, "num_key_value_heads": None,
                                                         "rotary_pct": 0.5}),
@@ -255,7 +260,7 @@ ADAPTERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Kinds with a state of each sequence
 RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "mamba", "mamba2", "granitehybrid",
-             "falcon-h1", "nemotron_h")  # fmt: skip
+             "falcon-h1", "nemotron_h_moe")  # fmt: skip
 # Kinds whose config.json differs from what transformers writes: the settings that are others
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
     # which transformers computes by another class

@@ -134,6 +134,7 @@ def load(
     split: str = "tensor",
     mmproj: str | os.PathLike[str] | None = None,
     kv_overrides: Mapping[str, Any] | None = None,
+    snapshots: int = 4,
 ) -> Model:
     """Opens a language model.
 
@@ -154,6 +155,9 @@ def load(
         split: how the model is divided among the ranks: "tensor", each matrix by its rows.
         mmproj: GGUF file with the model's encoder of pictures, or None; see docs/images.md.
         kv_overrides: keys of a GGUF file with values that replace those of the file.
+        snapshots: most copies of the states of a sequence, for models that have some (Mamba, Qwen 3.5, ...): a sequence
+            that is shortened, or whose beginning another one takes, goes to the nearest copy and computes what follows
+            it again. 0 for none.
     Returns:
         Model.
     Raises:
@@ -164,4 +168,4 @@ def load(
         MemoryError: there is not enough memory.
     """
     return Model(path, n_ctx=n_ctx, n_seq=n_seq, threads=threads, kv_type=kv_type, lora=lora, mmap=mmap,
-                 comm=comm, split=split, mmproj=mmproj, kv_overrides=kv_overrides)  # fmt: skip
+                 comm=comm, split=split, mmproj=mmproj, kv_overrides=kv_overrides, snapshots=snapshots)  # fmt: skip

@@ -190,6 +190,18 @@ def test_shortening_goes_to_a_snapshot_and_computes_again(open_model):
     assert model.reset(0) == 0 and close(model.feed(IDS[:3]), EXPECTED[2])
 
 
+@pytest.mark.parametrize("snapshots", [0, 1, 9])
+def test_the_number_of_snapshots_is_an_argument(open_model, snapshots):
+    model = open_model(snapshots=snapshots)
+    for first in range(0, 150, 25):
+        model.feed(IDS[first : first + 25])
+    kept = model.runner.sequences.items[0].slot.snapshots
+    assert sorted(kept) == [25, 50, 75, 100, 125][max(0, 5 - snapshots) :]
+    assert model.reset(110) == 110 and close(model.feed(IDS[110:111]), EXPECTED[110])
+    with pytest.raises(ValueError, match="^load: snapshots is -1: need an integer from 0 "):
+        open_model(snapshots=-1)
+
+
 def test_states_are_saved_copied_and_taken_over(open_model):
     model, other = open_model(n_seq=2), open_model(n_seq=2)
     model.feed(IDS[:80])

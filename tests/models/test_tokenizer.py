@@ -246,7 +246,7 @@ def test_white_space_around_special_tokens_of_phi3(bpe):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tokenizer.ggml.model": "rwkv"}, "'rwkv': need one of 'llama', 'gpt2'"),
+        ({"tokenizer.ggml.model": "plamo2"}, "'plamo2': need one of 'llama', 'gpt2'"),
         ({"tokenizer.ggml.model": None}, "None: need one of"),
         ({"tokenizer.ggml.model": ["gpt2"]}, "need one of"),
         ({"tokenizer.ggml.model": "x" * 1000}, "tokenizer.ggml.model is 'x{20}': need one of"),

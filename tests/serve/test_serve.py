@@ -175,7 +175,7 @@ def test_tools(client):
     (400, "response_format", {"messages": HI, "response_format": {"type": "xml"}}),
     (400, "regex", {"messages": HI, "regex": "("}),
     (400, "need one of them", {"messages": HI, "regex": "a", "response_format": {"type": "json_object"}}),
-    (400, "no encoder of pictures", {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}),
+    (400, "no encoder", {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}),
     (404, "no model 'other': need one of 'tiny'", {"messages": HI, "model": "other"}),
 ])  # fmt: skip
 def test_errors(status, words, body, client):

@@ -53,6 +53,7 @@ from . import (
     phi3,
     qwen_moe,
     qwen_next,
+    rwkv7,
     smollm3,
 )
 
@@ -70,6 +71,7 @@ class Family(NamedTuple):
         window_pattern: every n-th layer attends to everything; 0 if no layer has a sliding window.
         rope_base_local: default of rope.freq_base_swa; 0 if layers with a sliding window rotate like the others.
         attention: False if no layer has attention or a feed-forward part.
+        linked: True if layers read what earlier ones computed beside x.
         attn_softcap, final_softcap: defaults of attn_logit_softcapping and final_logit_softcapping; 0 for none.
     """
 
@@ -84,6 +86,7 @@ class Family(NamedTuple):
     attn_softcap: float = 0.0
     final_softcap: float = 0.0
     attention: bool = True
+    linked: bool = False
 
 
 NORMAL, NEOX = ggml.GGML_ROPE_TYPE_NORMAL, ggml.GGML_ROPE_TYPE_NEOX
@@ -123,6 +126,8 @@ FAMILIES = {
     "granitehybrid": Family(granite_hybrid, NORMAL),
     "falcon-h1": Family(falcon_h1, NEOX),
     "nemotron_h": Family(nemotron_h),
+    "nemotron_h_moe": Family(nemotron_h),
+    "rwkv7": Family(rwkv7, rms=False, attention=False, linked=True),
     "lfm2": Family(lfm2, NEOX),
     "lfm2moe": Family(lfm2, NEOX),
     "phi2": Family(parallel, NEOX, rms=False),

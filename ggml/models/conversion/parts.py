@@ -62,6 +62,7 @@ class Row:
             tokenizer. Floats become F32, integers U32.
         tensors: function of the settings that gives tensors to add, such as factors of frequencies.
         dropped: names of tensors that are not needed.
+        when: function of the settings that says whether they are of this row, for classes that have several.
         later: whether layers beyond the number in the settings, which predict further tokens, are left out.
     """
 
@@ -72,6 +73,7 @@ class Row:
     tensors: Callable[[Fields], dict[str, np.ndarray]] = lambda c: {}
     dropped: tuple[str, ...] = ()
     later: bool = False
+    when: Callable[[Fields], bool] = lambda c: True
 
     def names_of(self, c: Fields) -> Mapping[str, Any]:
         """`names` for the settings of a model."""

@@ -26,7 +26,7 @@ from .classes import reranker
 from .fields import Fields, optional_json
 from .modules import Modules
 from .parts import Keys, Part, Row
-from .rows import BY_CLASS, WITH_EXPERTS
+from .rows import BY_CLASS
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "model.text_model.", "language_model.model.", "language_model.", "model.",
@@ -84,7 +84,7 @@ class Weight(NamedTuple):
                 elif self.part.rows is not None:
                     matrix = matrix[self.part.rows(checkpoint.config, len(matrix))]
                 if self.part.columns is not None:
-                    matrix = np.take(matrix, self.part.columns(checkpoint.config, matrix.shape[-1]), -1)
+                    matrix = np.take(matrix, self.part.columns(checkpoint.config, matrix.size // len(matrix)), -1)
                 if self.part.plus and self.name.endswith(".weight"):
                     matrix = as_floats(matrix) + np.float32(self.part.plus)
                 if self.part.function is not None:
@@ -124,9 +124,7 @@ def row_of(checkpoint: Checkpoint) -> Row:
             f"convert: {checkpoint.config.where}: class {name!r} is not known: need one of {', '.join(known)}; "
             "see docs/new_architecture.md"
         )
-    row = BY_CLASS[name]
-    if checkpoint.config.values.get("num_experts"):
-        row = WITH_EXPERTS.get(row.arch, row)
+    row = next(row for row in BY_CLASS[name] if row.when(checkpoint.config))
     return reranker(checkpoint, row)
 
 

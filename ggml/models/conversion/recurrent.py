@@ -320,7 +320,7 @@ MAMBA2: dict[str, Any] = {**BACKBONE, **mixer("layers.{}.mixer")}
 
 # ---- attention beside Mamba 2 ----------------------------------------------------------------------------------------
 KINDS = {"attention": "full_attention", "mamba": "linear_attention", "*": "full_attention", "M": "linear_attention",
-         "-": "mlp"}  # fmt: skip
+         "-": "mlp", "E": "moe"}  # fmt: skip
 
 
 def kinds_of(c: Fields, *allowed: str) -> list[str]:
@@ -422,15 +422,42 @@ FALCON_H1: dict[str, Any] = {
 def nemotron_h(c: Fields) -> Keys:
     c.require("mlp_hidden_act", "relu2", default="relu2")
     c.require("mamba_hidden_act", "silu", default="silu")
-    kinds = kinds_of(c, "linear_attention", "full_attention", "mlp")
+    feeds = "moe" if is_moe(c) else "mlp"
+    kinds = kinds_of(c, "linear_attention", "full_attention", feeds)
     c = Fields({**c.values, "num_hidden_layers": len(kinds)}, c.where)
-    heads, keys = c.integer("mamba_num_heads"), sizes(c)
+    heads, keys, eps = c.integer("mamba_num_heads"), sizes(c), c.number("layer_norm_epsilon", "rms_norm_eps", high=1.0)
     inner = heads * c.integer("mamba_head_dim")
     return keys | state_space(c, heads=heads, inner=inner) | {
         "attention.head_count_kv": [keys["attention.head_count_kv"] * (kind == "full_attention") for kind in kinds],
-        "feed_forward_length": [keys["feed_forward_length"] * (kind == "mlp") for kind in kinds],
-        "attention.layer_norm_rms_epsilon": c.number("layer_norm_epsilon", "rms_norm_eps", high=1.0),
+        "feed_forward_length": [keys["feed_forward_length"] * (kind == feeds) for kind in kinds],
+        "attention.layer_norm_rms_epsilon": eps,
+        "attention.layer_norm_epsilon": eps,  # which llama.cpp asks for
     }  # fmt: skip
+
+
+def is_moe(c: Fields) -> bool:
+    """Whether layers have experts: the letter E in a string, or a word in a list."""
+    kinds = c.find(("layer_types", "layers_block_type", "hybrid_override_pattern"), ())[1]
+    return isinstance(kinds, (list, str)) and any(
+        KINDS.get(kind, kind) == "moe" for kind in kinds if isinstance(kind, str)
+    )
+
+
+def nemotron_h_moe(c: Fields) -> Keys:
+    c.require("moe_latent_size", None)
+    c = Fields({**c.values, "intermediate_size": c.integer("moe_intermediate_size")}, c.where)
+    return nemotron_h(c) | {
+        "expert_count": c.integer("n_routed_experts", high=65536),
+        "expert_used_count": c.integer("num_experts_per_tok", high=65536),
+        "expert_feed_forward_length": c.integer("moe_intermediate_size"),
+        "expert_shared_feed_forward_length": c.integer("moe_shared_expert_intermediate_size"),
+        "expert_shared_count": c.integer("n_shared_experts", default=1, high=1),
+        "expert_weights_norm": c.flag("norm_topk_prob", True),
+        "expert_weights_scale": c.number("routed_scaling_factor", default=1.0, low=1e-6),
+        "expert_group_count": c.integer("n_group", default=1, high=65536),
+        "expert_group_used_count": c.integer("topk_group", default=1, high=65536),
+        "expert_gating_func": 2,
+    }
 
 
 NEMOTRON_H: dict[str, Any] = {
@@ -442,12 +469,24 @@ NEMOTRON_H: dict[str, Any] = {
     "layers.{}.mixer.up_proj": "blk.{}.ffn_up",
     "layers.{}.mixer.down_proj": "blk.{}.ffn_down",
 }  # fmt: skip
+NEMOTRON_H_MOE: dict[str, Any] = {
+    **NEMOTRON_H,
+    "layers.{}.mixer.gate": "blk.{}.ffn_gate_inp",
+    "layers.{}.mixer.gate.e_score_correction_bias": "blk.{}.exp_probs_b.bias",
+    "layers.{}.mixer.experts.{}.up_proj": "blk.{}.ffn_up_exps",
+    "layers.{}.mixer.experts.{}.down_proj": "blk.{}.ffn_down_exps",
+    "layers.{}.mixer.experts.up_proj": "blk.{}.ffn_up_exps",
+    "layers.{}.mixer.experts.down_proj": "blk.{}.ffn_down_exps",
+    "layers.{}.mixer.shared_experts.up_proj": "blk.{}.ffn_up_shexp",
+    "layers.{}.mixer.shared_experts.down_proj": "blk.{}.ffn_down_shexp",
+}
 
 ROWS = [
     Row("GraniteMoeHybridForCausalLM", "granitehybrid", granite_hybrid_names, granite_hybrid, frequency_factors,
         DROPPED),
     Row("FalconH1ForCausalLM", "falcon-h1", FALCON_H1, falcon_h1, dropped=DROPPED),
-    Row("NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, nemotron_h, dropped=FURTHER),
+    Row("NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, nemotron_h, dropped=FURTHER, when=lambda c: not is_moe(c)),
+    Row("NemotronHForCausalLM", "nemotron_h_moe", NEMOTRON_H_MOE, nemotron_h_moe, dropped=FURTHER, when=is_moe),
     Row("MambaForCausalLM FalconMambaForCausalLM", "mamba", MAMBA, mamba),
     Row("Mamba2ForCausalLM", "mamba2", MAMBA2, mamba2),
     Row("Qwen3NextForCausalLM", "qwen3next", QWEN3_NEXT, qwen_next_moe, dropped=FURTHER),

@@ -892,7 +892,8 @@ def jina_bert3(c: Fields) -> Keys:
 
 
 NOMIC_MOE_ROW = Row("NomicBertModel", "nomic-bert-moe", NOMIC_MOE, nomic_bert_moe,
-                    dropped=(*HEADS, "encoder.layers.{}.mlp.experts.bias"))  # fmt: skip
+                    dropped=(*HEADS, "encoder.layers.{}.mlp.experts.bias"),
+                    when=lambda c: bool(c.values.get("num_experts")))  # fmt: skip
 MODERN_BERT_ROW = Row("ModernBertModel ModernBertForMaskedLM", "modern-bert", MODERN_BERT, modern_bert,
                       dropped=("head.*", "decoder.*"))  # fmt: skip
 BERT_ROW = Row("BertModel BertForMaskedLM", "bert", BERT, bert, dropped=HEADS)
@@ -952,8 +953,8 @@ ROWS = [
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
     BERT_ROW,
     ROBERTA_ROW,
-    Row("NomicBertModel", "nomic-bert", NOMIC, nomic_bert, dropped=HEADS),
     NOMIC_MOE_ROW,
+    Row("NomicBertModel", "nomic-bert", NOMIC, nomic_bert, dropped=HEADS),
     MODERN_BERT_ROW,
     Row("JinaBertModel JinaBertForMaskedLM", "jina-bert-v2", JINA2, jina_bert2, dropped=HEADS),
     Row("JinaEmbeddingsV3Model", "jina-bert-v3", JINA3, jina_bert3, dropped=HEADS),
@@ -970,6 +971,7 @@ ROWS += [
         (QWEN3_ROW, "Qwen3ForSequenceClassification", {"score": "cls.output"}),
     ]
 ]  # fmt: skip
-# By an architecture, that of models of the same class with experts
-WITH_EXPERTS = {"nomic-bert": NOMIC_MOE_ROW}
-BY_CLASS = {name: row for row in ROWS if row not in WITH_EXPERTS.values() for name in row.classes.split()}
+BY_CLASS: dict[str, list[Row]] = {}
+for _row in ROWS:
+    for _name in _row.classes.split():
+        BY_CLASS.setdefault(_name, []).append(_row)

@@ -25,6 +25,11 @@ class Keys:
             return default
         return self.metadata[key]
 
+    def has(self, name: str) -> bool:
+        """Whether the file has a key."""
+        key = f"{self.arch}.{name}"
+        return key in self.metadata
+
     def integer(self, name: str, default: int | None = None, low: int = 1, high: int = LARGEST) -> int:
         """An integer in a range; of an array with equal values (one for each layer), that value."""
         value = self.value(name, default)
@@ -197,7 +202,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         value_dim=k.integer("attention.value_length", key_dim, high=65536),
         n_rot=n_rot,
         rope_mode=family.rope,
-        eps=k.number("attention.layer_norm_rms_epsilon" if family.rms else "attention.layer_norm_epsilon", high=1.0),
+        eps=k.number(_epsilon(k, family.rms), high=1.0),
         rope=rope,
         rope_local=rope_local,
         window=window,
@@ -232,6 +237,12 @@ def with_own_keys(config: Config, own: dict[str, Any]) -> Config:
     """A config with what an architecture read: values of fields replace those, others are in `own`."""
     known = {name: own.pop(name) for name in {f.name for f in fields(Config)} & own.keys()}
     return replace(config, **known, own=own)
+
+
+def _epsilon(k: Keys, rms: bool) -> str:
+    """The key of the norms' epsilon; some files have only that of the other kind of norm."""
+    names = ["attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"][:: 1 if rms else -1]
+    return next(filter(k.has, names), names[0])
 
 
 def _local_layers(k: Keys, n_layer: int, default: int) -> tuple[bool, ...]:

@@ -28,8 +28,7 @@ TYPES = {
     "iq4_nl": ggml.GGML_TYPE_IQ4_NL,
 }  # fmt: skip
 MAGIC = b"GGKV\x02\0\0\0"
-SNAPSHOTS = 4  # most copies of the states of a sequence
-APART = 32  # tokens between two of them, at least
+APART = 32  # tokens between two copies of the states of a sequence, at least
 
 
 class Slot:
@@ -74,6 +73,7 @@ class Memory:
         margin: so many tokens before a sliding window are kept.
         n_vocab: number of tokens that there are.
         before_change: called before memory moves that graphs use.
+        snapshots: most copies of the states of a sequence.
 
     Attributes:
         layers: the caches of each layer, see layer_caches.
@@ -83,7 +83,7 @@ class Memory:
 
     def __init__(
         self, specs: Sequence[Any], format: dict[str, Any], n_ctx: int, n_seq: int, kv_type: str | Sequence[str],
-        margin: int, n_vocab: int, before_change: Callable[[], Any],
+        margin: int, n_vocab: int, before_change: Callable[[], Any], snapshots: int = 4,
     ) -> None:  # fmt: skip
         names = kv_type if isinstance(kv_type, (tuple, list)) else (kv_type, kv_type)
         kinds = kinds_of(names, specs)
@@ -98,7 +98,7 @@ class Memory:
             for window in sorted({cache.window for cache in self.paged})
         }
         self.sequences: weakref.WeakSet[Held] = weakref.WeakSet()
-        self._before_change = before_change
+        self._before_change, self._snapshots = before_change, snapshots
         self._slots = 0
 
     def close(self) -> None:
@@ -235,9 +235,9 @@ class Memory:
             self._snapshot(held.slot)
 
     def _snapshot(self, slot: Slot) -> None:
-        if slot.length <= 0 or slot.length in slot.snapshots:
+        if slot.length <= 0 or slot.length in slot.snapshots or not self._snapshots:
             return
-        kept = sorted(slot.snapshots)[1 - SNAPSHOTS :]
+        kept = sorted(slot.snapshots)[max(0, len(slot.snapshots) + 1 - self._snapshots) :]
         copies = [cache.save(slot.number) for cache in self.states]
         slot.snapshots = {**{n: slot.snapshots[n] for n in kept}, slot.length: copies}
 

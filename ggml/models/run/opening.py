@@ -35,8 +35,8 @@ def check_context(n_ctx: int, config: Config, path: str) -> None:
         warnings.warn(f"load: n_ctx is {n_ctx}: {path} was trained with {limit} tokens", stacklevel=7)
 
 
-def positive(name: str, value: Any, high: int) -> int:
-    """An argument of load that must be an integer from 1 to `high`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
-        raise ValueError(f"load: {name} is {value!r}: need an integer from 1 to {high}")
+def positive(name: str, value: Any, high: int, low: int = 1) -> int:
+    """An argument of load that must be an integer from `low` to `high`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"load: {name} is {value!r}: need an integer from {low} to {high}")
     return value

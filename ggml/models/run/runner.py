@@ -65,6 +65,7 @@ class Runner(LockOwner):
         comm: Communicator | None = None,
         split: str = "tensor",
         kv_overrides: Mapping[str, Any] | None = None,
+        snapshots: int = 4,
     ) -> None:
         super().__init__()
         self.comm = comm if comm is not None and comm.size > 1 else None
@@ -91,7 +92,7 @@ class Runner(LockOwner):
             self.overrides = dict(kv_overrides or {})
             if self.overrides:
                 self._override(self.overrides)
-            self._open(n_ctx, n_seq, kv_type, lora)
+            self._open(n_ctx, n_seq, kv_type, lora, snapshots)
         except BaseException:
             self.close()
             raise
@@ -104,7 +105,12 @@ class Runner(LockOwner):
         metadata.override(values)
 
     def _open(
-        self, n_ctx: int | None, n_seq: int, kv_type: str | Sequence[str], lora: Iterable[str | os.PathLike[str]]
+        self,
+        n_ctx: int | None,
+        n_seq: int,
+        kv_type: str | Sequence[str],
+        lora: Iterable[str | os.PathLike[str]],
+        snapshots: int,
     ) -> None:
         self.metadata, self.weights = self.file.metadata, self.file.tensors
         self.config: Config = config_of(self.file)
@@ -112,6 +118,7 @@ class Runner(LockOwner):
         self.n_ctx = positive("n_ctx", limit if n_ctx is None else n_ctx, 1 << 24)
         self.config = replace(self.config, n_ctx=self.n_ctx)
         self.n_seq = positive("n_seq", n_seq, 1 << 16)
+        positive("snapshots", snapshots, 1 << 16, 0)
         if self.threads != -1:
             positive("threads", self.threads, 512)
         check_context(self.n_ctx, self.config, self.file.path)
@@ -128,7 +135,7 @@ class Runner(LockOwner):
         if config.logits:
             self.memory = Memory(
                 caches_of(config), {"arch": config.arch}, self.n_ctx, self.n_seq, kv_type,
-                min(STEP, self.n_ctx), config.n_vocab, self.graphs.forget,
+                min(STEP, self.n_ctx), config.n_vocab, self.graphs.forget, snapshots,
             )  # fmt: skip
             self.sequences = Sequences(self.memory, self.n_seq)
             self.decoder = Decoder(self.config, self.parts, self.memory, self.graphs, self.n_seq, self.run)

@@ -341,4 +341,57 @@ class Unigram(Encoder):
         return self.words.most_likely(data, self.unknown, self.unknown_score)
 
 
-ENCODERS: dict[str, type[Encoder]] = {"llama": Spm, "gpt2": Bpe, "gemma4": Bpe, "bert": WordPiece, "t5": Unigram}
+class World(Encoder):
+    """The vocabulary of RWKV World (`rwkv`): at each place the longest token. Names are escaped bytes, as in Python."""
+
+    add_bos = False
+    ESCAPE = re.compile(rb"\\(x[0-9A-Fa-f]{2}|.)", re.DOTALL)
+    ESCAPED = {b"t": b"\t", b"n": b"\n", b"r": b"\r"}
+
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int], reserved: set[int]) -> None:
+        super().__init__(metadata, tokens, types, reserved)
+        self.pieces = [self.unescaped(to_bytes(text)) for text in tokens]
+        usable = [(piece, i) for i, piece in enumerate(self.pieces) if types[i] == NORMAL and i not in reserved]
+        self.words = dict(reversed(usable))
+        lengths: dict[bytes, set[int]] = {}
+        for piece in self.words:
+            lengths.setdefault(piece[:2], set()).add(len(piece))
+        # the lengths of tokens by their first two bytes, the longest first; a token of one byte fits any second one
+        self.lengths = {start: sorted(found, reverse=True) for start, found in lengths.items()}
+        unknown = special_id(metadata, "unknown", None, len(tokens))
+        self.unknown = [] if unknown is None else [unknown]
+
+    @classmethod
+    def unescaped(cls, name: bytes) -> bytes:
+        """The bytes of a token from its name."""
+
+        def byte(match: re.Match[bytes]) -> bytes:
+            text = match[1]
+            return bytes([int(text[1:], 16)]) if len(text) == 3 else cls.ESCAPED.get(text, text)
+
+        return cls.ESCAPE.sub(byte, name)
+
+    def encode(self, data: bytes, after_special: bool) -> list[int]:
+        ids: list[int] = []
+        at = 0
+        while at < len(data):
+            for length in (*self.lengths.get(data[at : at + 2], ()), 1):
+                token = self.words.get(data[at : at + length])
+                if token is not None:
+                    break
+            ids += self.unknown if token is None else [token]
+            at += length
+        return ids
+
+    def piece(self, token: int) -> bytes:
+        return self.pieces[token] if self.types[token] == NORMAL else b""
+
+
+ENCODERS: dict[str, type[Encoder]] = {
+    "llama": Spm,
+    "gpt2": Bpe,
+    "gemma4": Bpe,
+    "bert": WordPiece,
+    "t5": Unigram,
+    "rwkv": World,
+}

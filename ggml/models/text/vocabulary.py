@@ -33,6 +33,7 @@ DEFAULTS = {  # ids where the file names none: bos, eos, unknown, separator, pad
     "gemma4": (None, None, None, None, None),
     "bert": (101, None, 100, 102, 0),
     "t5": (None, 1, 2, None, 0),
+    "rwkv": (None, None, None, None, None),
 }
 PAIRS_HAVE_SEPARATORS = ("jina-v2-de", "jina-v2-es", "jina-v2-code", "roberta-bpe")
 WHITE = b" \t\n\v\f\r"

@@ -193,12 +193,16 @@ class Trainer:
         self._place([self._head.segment])  # apart: it is computed while the activations of a segment are kept
 
     def _add_layers(self, nodes: Nodes, size: int) -> None:
-        """Adds the segments: one without gradients before the first trained layer, then one for each `size` layers."""
+        """Adds the segments: one without gradients before the first trained layer, then one for each `size` layers.
+
+        Linked layers (see Family) are one segment.
+        """
         c = self.config
         trained = [int(name.split(".")[1]) for name in self.adapter.pairs if name.startswith("blk.")]
         first = min(trained, default=c.n_layer)  # all are computed without gradients if only the head is trained
-        if trained and any(isinstance(kept, Shared) for kept in caches_of(c)):
-            first, size = 0, c.n_layer  # a layer reads the keys and values of another one: both are in one segment
+        shared = any(isinstance(kept, Shared) for kept in caches_of(c))
+        if FAMILIES[c.arch].linked or (trained and shared):  # a layer reads what another one has: one segment
+            first, size = 0, c.n_layer
         room = NODES_PER_LAYER * (1 + c.n_expert_used)
         width = c.n_streams * c.n_embd
         dy = ggml.ggml_new_tensor_2d(self._ctx, F32, width, self.tokens)
