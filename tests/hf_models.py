@@ -165,13 +165,17 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         **FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
     "command-r": ("CohereConfig", "CohereForCausalLM", {"head_dim": None, "logit_scale": 0.25}),
     "cohere2": ("Cohere2Config", "Cohere2ForCausalLM", {**WINDOWS, "head_dim": None, "logit_scale": 0.25}),
+    "gemma-embedding": ("Gemma3TextConfig", "Gemma3TextModel", {
+        **WINDOWS, "query_pre_attn_scalar": 24, "use_bidirectional_attention": True, "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"n_embd": 64, "n_head": 4, "n_layer": 3, "n_positions": 256}),
     "bert": ("BertConfig", "BertModel", {"head_dim": None, "num_key_value_heads": None}),
     "roberta": ("XLMRobertaConfig", "XLMRobertaModel", {"head_dim": None, "num_key_value_heads": None,
                                                        "pad_token_id": 1, "bos_token_id": 0}),
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
 }  # fmt: skip
-ENCODERS = ("bert", "roberta", "nomic-bert")
+ENCODERS = ("bert", "roberta", "nomic-bert", "gemma-embedding")
 # Kinds whose config.json differs from what transformers writes: the settings that are others
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
     # which transformers computes by another class

@@ -166,11 +166,10 @@ class Embedding:
         step.positions[:] = np.tile(np.arange(length), len(texts))
         position = np.arange(length)
         for local, mask in step.masks.items():
-            seen = np.ones((length, length), bool)
-            if self.runner.config.causal:
-                seen = position <= position[:, None]
-            if local:
-                seen &= position > position[:, None] - self.runner.config.window
+            config, distance = self.runner.config, position[:, None] - position
+            seen = distance >= 0 if config.causal else np.ones((length, length), bool)
+            if local:  # of an encoder half the window lies before a token, and half behind it
+                seen &= distance < config.window if config.causal else abs(distance) <= config.window // 2
             for i, text in enumerate(texts):
                 mask[i, 0] = np.where(seen & (position < len(text)), np.float16(0), np.float16(-np.inf))
         for i, text in enumerate(texts):

@@ -116,6 +116,7 @@ FAMILIES = {
     "gemma": Family(gemma, NEOX),
     "gemma2": Family(gemma, NEOX, window=4096, window_pattern=2, attn_softcap=50.0, final_softcap=30.0),
     "gemma3": Family(gemma, NEOX, window_pattern=6, rope_base_local=10000.0),
+    "gemma-embedding": Family(gemma, NEOX, causal=False, logits=False, window_pattern=6, rope_base_local=10000.0),
     "gemma3n": Family(gemma3n, NEOX, window_pattern=5, rope_base_local=10000.0, final_softcap=30.0),
     "gemma4": Family(gemma4, NEOX, window_pattern=6, rope_base_local=10000.0),
     "gpt2": Family(gpt2, rms=False),
