@@ -144,6 +144,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "rope_type": "longrope", "rope_theta": 1e4, "partial_rotary_factor": 0.75,
             "original_max_position_embeddings": 64, "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5],
             "long_factor": [1.0, 2.0, 3.0, 5.0, 8.0, 13.0]}}),
+    "phimoe": ("PhimoeConfig", "PhimoeForCausalLM", {
+        "head_dim": None, "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True,
+        "lm_head_bias": True}),
     "glm4": ("Glm4Config", "Glm4ForCausalLM", {}),
     "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", {"head_dim": None}),
     "olmo3": ("Olmo3Config", "Olmo3ForCausalLM", {**WINDOWS, "head_dim": None, "rope_parameters": {

@@ -44,6 +44,7 @@ from . import (
     olmo2,
     parallel,
     phi3,
+    phimoe,
     qwen_moe,
     smollm3,
 )
@@ -100,6 +101,7 @@ FAMILIES = {
     "granite": Family(granite, NORMAL),
     "granitemoe": Family(granite, NORMAL),
     "minicpm": Family(granite, NORMAL),
+    "phimoe": Family(phimoe, NEOX),
     "phi3": Family(phi3, NEOX, window_pattern=1),
     "bitnet": Family(bitnet, NEOX),
     "glm4": Family(glm4, NORMAL),

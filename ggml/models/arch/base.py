@@ -461,10 +461,16 @@ class FeedForward(Attention):
         Without a routing of its own, the weights are the softmax over the router's scores, normalised over the chosen
         experts. The router reads `routed_by` if it is given, else x.
         """
-        c, ctx, n = self.config, self.ctx, x.contents.ne[1]
         chosen, weights = self.routed(x if routed_by is None else routed_by, name, routing)
+        return self.mixed(x, name, activation, chosen, weights, routing.before)
+
+    def mixed(
+        self, x: Tensor, name: str, activation: Callable, chosen: Tensor, weights: Tensor, before: bool = False
+    ) -> Tensor:
+        """The sum over the chosen experts, i32 [used, N], of weight * gated(x); of gated(weight * x) for `before`."""
+        c, ctx, n = self.config, self.ctx, x.contents.ne[1]
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
-        if routing.before:
+        if before:
             columns = ggml.ggml_mul(ctx, ggml.ggml_repeat_4d(ctx, columns, c.n_embd, c.n_expert_used, n, 1), weights)
         if self.inputs.exact:
             columns, chosen = self.with_more_rows(columns, chosen)
@@ -472,7 +478,7 @@ class FeedForward(Attention):
         y = self.linear_of_experts(activation(ctx, gate, up), name + "_down_exps", c.n_embd, chosen)
         if self.inputs.exact:
             y = ggml.ggml_view_3d(ctx, y, c.n_embd, c.n_expert_used, n, y.contents.nb[1], y.contents.nb[2], 0)
-        if not routing.before:
+        if not before:
             y = ggml.ggml_mul(ctx, y, weights)  # [C, used, N]
         nb, total = y.contents.nb, None
         for i in range(c.n_expert_used):

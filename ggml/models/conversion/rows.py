@@ -427,6 +427,20 @@ def phi3(c: Fields) -> Keys:
     return keys
 
 
+def phimoe(c: Fields) -> Keys:
+    """Scaled positions have a factor of their own for short and for long contexts; both are the same."""
+    c.require("router_jitter_noise", 0.01, default=0.01)
+    c.require("num_experts_per_tok", 2)
+    keys, rope = llama(c), rope_of(c)
+    if c.integer("sliding_window", default=1 << 30) < keys["context_length"]:
+        raise c.wrong("sliding_window", c.values["sliding_window"], "none, or all of the context")
+    if rope.text("rope_type") == "longrope":
+        factor = rope.number("long_mscale")
+        rope.require("short_mscale", factor)
+        keys["rope.scaling.attn_factor"] = factor
+    return keys
+
+
 # ---- layer norms -----------------------------------------------------------------------------------------------------
 PHI2 = {
     **TOP, **ATTENTION,
@@ -837,6 +851,7 @@ ROWS = [
     Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, frequency_factors,
         DROPPED),
     Row("MiniCPMForCausalLM", "minicpm", {**DECODER, **PERMUTED}, minicpm, frequency_factors, DROPPED),
+    Row("PhimoeForCausalLM PhiMoEForCausalLM", "phimoe", {**DECODER, **MIXTRAL}, phimoe, frequency_factors, DROPPED),
     Row("MiniCPM3ForCausalLM", "minicpm3", LATENT, minicpm3, minicpm3_factors, DROPPED),
     Row("DeepseekV2ForCausalLM", "deepseek2", DEEPSEEK, deepseek2, dropped=DROPPED, later=True),
     Row("DeepseekV3ForCausalLM", "deepseek2", DEEPSEEK, deepseek3, dropped=DROPPED, later=True),
