@@ -383,8 +383,10 @@ class Attention(Norms):
             q, k = self.head_norms(layer, q, k)
         if factor is not None:
             q = ggml.ggml_mul(self.ctx, q, factor)
-        sinks = b + "attn_sinks.weight"
-        return self.attended(layer, q, k, v, scale, self.weight(sinks, self.config.n_head) if self.has(sinks) else None)
+        if not self.has(b + "attn_sinks.weight"):
+            return self.attended(layer, q, k, v, scale)
+        self.check_undivided()  # a rank has the sinks of all heads
+        return self.attended(layer, q, k, v, scale, self.weight(b + "attn_sinks.weight", self.config.n_head))
 
 
 class FeedForward(Attention):
