@@ -164,6 +164,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "rope_type": "longrope", "rope_theta": 1e4, "partial_rotary_factor": 0.75,
             "original_max_position_embeddings": 64, "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5],
             "long_factor": [1.0, 2.0, 3.0, 5.0, 8.0, 13.0]}}),
+    "phimoe": ("PhimoeConfig", "PhimoeForCausalLM", {
+        "head_dim": None, "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True,
+        "lm_head_bias": True}),
     "glm4": ("Glm4Config", "Glm4ForCausalLM", {}),
     "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", {"head_dim": None}),
     "olmo3": ("Olmo3Config", "Olmo3ForCausalLM", {**WINDOWS, "head_dim": None, "rope_parameters": {
@@ -225,6 +228,10 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         **FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
     "command-r": ("CohereConfig", "CohereForCausalLM", {"head_dim": None, "logit_scale": 0.25}),
     "cohere2": ("Cohere2Config", "Cohere2ForCausalLM", {**WINDOWS, "head_dim": None, "logit_scale": 0.25}),
+    "gemma-embedding": ("Gemma3TextConfig", "Gemma3TextModel", {
+        **WINDOWS, "query_pre_attn_scalar": 24, "use_bidirectional_attention": True, "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"n_embd": 64, "n_head": 4, "n_layer": 3, "n_positions": 256}),
     "bert": ("BertConfig", "BertModel", {"head_dim": None, "num_key_value_heads": None}),
     "roberta": ("XLMRobertaConfig", "XLMRobertaModel", {"head_dim": None, "num_key_value_heads": None,
@@ -244,7 +251,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "head_dim": None, "num_key_value_heads": None, "pad_token_id": 1, "bos_token_id": 0, "num_labels": 1}),
     "qwen3+classes": ("Qwen3Config", "Qwen3ForSequenceClassification", {"num_labels": 2}),
 }  # fmt: skip
-ENCODERS = ("bert", "roberta", "nomic-bert", "modern-bert", "jina-bert-v3")
+ENCODERS = ("bert", "roberta", "nomic-bert", "modern-bert", "jina-bert-v3", "gemma-embedding")
 CLASSIFIERS = ("bert+classes", "roberta+classes", "modern-bert+classes", "qwen3+classes")
 # Kinds whose gradients are recorded: at least one of each group
 WITH_GRADIENTS = ("llama+llama3", "mixtral", "qwen3", "qwen3moe", "glm4moe", "granitemoe+shared", "phi3+longrope",

@@ -390,8 +390,10 @@ class Attention(Norms):
             q, k = self.head_norms(layer, q, k)
         if factor is not None:
             q = ggml.ggml_mul(self.ctx, q, factor)
-        sinks = b + "attn_sinks.weight"
-        return self.attended(layer, q, k, v, scale, self.weight(sinks, self.config.n_head) if self.has(sinks) else None)
+        if not self.has(b + "attn_sinks.weight"):
+            return self.attended(layer, q, k, v, scale)
+        self.check_undivided()  # a rank has the sinks of all heads
+        return self.attended(layer, q, k, v, scale, self.weight(b + "attn_sinks.weight", self.config.n_head))
 
 
 class FeedForward(Attention):
@@ -469,10 +471,16 @@ class FeedForward(Attention):
         experts. The router reads `routed_by` if it is given, else x. With `ungated`, an expert is
         down(activation(up x)).
         """
-        c, ctx, n = self.config, self.ctx, x.contents.ne[1]
         chosen, weights = self.routed(x if routed_by is None else routed_by, name, routing)
+        return self.mixed(x, name, activation, chosen, weights, routing.before)
+
+    def mixed(
+        self, x: Tensor, name: str, activation: Callable, chosen: Tensor, weights: Tensor, before: bool = False
+    ) -> Tensor:
+        """The sum over the chosen experts, i32 [used, N], of weight * gated(x); of gated(weight * x) for `before`."""
+        c, ctx, n = self.config, self.ctx, x.contents.ne[1]
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)
-        if routing.before:
+        if before:
             columns = ggml.ggml_mul(ctx, ggml.ggml_repeat_4d(ctx, columns, c.n_embd, c.n_expert_used, n, 1), weights)
         if self.inputs.exact:
             columns, chosen = self.with_more_rows(columns, chosen)
@@ -483,7 +491,7 @@ class FeedForward(Attention):
         y = self.linear_of_experts(activation(ctx, *parts), name + "_down_exps", c.n_embd, chosen)
         if self.inputs.exact:
             y = ggml.ggml_view_3d(ctx, y, c.n_embd, c.n_expert_used, n, y.contents.nb[1], y.contents.nb[2], 0)
-        if not routing.before:
+        if not before:
             y = ggml.ggml_mul(ctx, y, weights)  # [C, used, N]
         nb, total = y.contents.nb, None
         for i in range(c.n_expert_used):

@@ -1,4 +1,5 @@
-"""Gemma (arXiv:2403.08295), Gemma 2 (arXiv:2408.00118) and Gemma 3 (arXiv:2503.19786).
+"""Gemma (arXiv:2403.08295), Gemma 2 (arXiv:2408.00118), Gemma 3 (arXiv:2503.19786) and the encoder EmbeddingGemma
+(arXiv:2509.20354).
 
 The later ones norm the results of attention and of the feed-forward part too, and alternate layers with a sliding
 window and layers that attend to everything. Gemma 2 limits scores and logits; Gemma 3 norms q and k instead.
@@ -25,7 +26,7 @@ def layer(g, i, x):
     q = g.heads(g.linear(h, b + "attn_q", c.n_head * c.key_dim), c.n_head)
     k = g.heads(g.linear(h, b + "attn_k", c.n_head_kv * c.key_dim), c.n_head_kv)
     v = g.heads(g.linear(h, b + "attn_v", c.n_head_kv * c.value_dim), c.n_head_kv)
-    if c.arch == "gemma3":
+    if c.arch in ("gemma3", "gemma-embedding"):
         q, k = g.head_norms(i, q, k)
     rope = c.rope_local if c.local[i] else c.rope
     q, k = g.rope(q, c.rope_mode, rope), g.rope(k, c.rope_mode, rope)

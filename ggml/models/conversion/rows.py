@@ -424,6 +424,20 @@ def phi3(c: Fields) -> Keys:
     return keys
 
 
+def phimoe(c: Fields) -> Keys:
+    """Scaled positions have a factor of their own for short and for long contexts; both are the same."""
+    c.require("router_jitter_noise", 0.01, default=0.01)
+    c.require("num_experts_per_tok", 2)
+    keys, rope = llama(c), rope_of(c)
+    if c.integer("sliding_window", default=1 << 30) < keys["context_length"]:
+        raise c.wrong("sliding_window", c.values["sliding_window"], "none, or all of the context")
+    if rope.text("rope_type") == "longrope":
+        factor = rope.number("long_mscale")
+        rope.require("short_mscale", factor)
+        keys["rope.scaling.attn_factor"] = factor
+    return keys
+
+
 # ---- layer norms -----------------------------------------------------------------------------------------------------
 PHI2 = {
     **TOP, **ATTENTION,
@@ -553,10 +567,10 @@ def gemma2(c: Fields) -> Keys:
     }  # fmt: skip
 
 
-def gemma3(c: Fields) -> Keys:
+def gemma3(c: Fields, causal: bool = True) -> Keys:
     check_scale(c, "gemma3")
     c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
-    c.require("use_bidirectional_attention", False, default=False)
+    c.require("use_bidirectional_attention", not causal, default=False)
     local = rope_of(c, "sliding_attention")
     base = c.number("rope_local_base_freq", default=None) or 10000.0
     if c.has("rope_parameters"):
@@ -567,6 +581,14 @@ def gemma3(c: Fields) -> Keys:
         "attn_logit_softcapping": c.number("attn_logit_softcapping", default=0.0),
         "final_logit_softcapping": c.number("final_logit_softcapping", default=0.0),
     }  # fmt: skip
+
+
+def gemma_embedding(c: Fields) -> Keys:
+    keys = gemma3(c, causal=False)
+    if keys.pop("attn_logit_softcapping"):
+        raise c.wrong("attn_logit_softcapping", c.values["attn_logit_softcapping"], "none")
+    keys.pop("final_logit_softcapping")
+    return keys | {"attention.causal": False}
 
 
 def padded_vocabulary(c: Fields, rows: int) -> np.ndarray:
@@ -927,6 +949,7 @@ ROWS = [
     Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, frequency_factors,
         DROPPED),
     Row("MiniCPMForCausalLM", "minicpm", {**DECODER, **PERMUTED}, minicpm, frequency_factors, DROPPED),
+    Row("PhimoeForCausalLM PhiMoEForCausalLM", "phimoe", {**DECODER, **MIXTRAL}, phimoe, frequency_factors, DROPPED),
     Row("MiniCPM3ForCausalLM", "minicpm3", LATENT, minicpm3, minicpm3_factors, DROPPED),
     Row("DeepseekV2ForCausalLM", "deepseek2", DEEPSEEK, deepseek2, dropped=DROPPED, later=True),
     Row("DeepseekV3ForCausalLM", "deepseek2", DEEPSEEK, deepseek3, dropped=DROPPED, later=True),
@@ -948,6 +971,7 @@ ROWS = [
     Row("GemmaForCausalLM", "gemma", plus_one(DECODER), gemma, dropped=DROPPED),
     Row("Gemma2ForCausalLM", "gemma2", GEMMA, gemma2, dropped=DROPPED),
     Row("Gemma3ForCausalLM Gemma3ForConditionalGeneration", "gemma3", GEMMA, gemma3, dropped=DROPPED),
+    Row("Gemma3TextModel", "gemma-embedding", GEMMA, gemma_embedding, dropped=DROPPED),
     Row("Gemma3nForCausalLM Gemma3nForConditionalGeneration", "gemma3n", GEMMA3N, gemma3n, dropped=DROPPED),
     Row("Gemma4ForCausalLM Gemma4ForConditionalGeneration", "gemma4", GEMMA4, gemma4, gemma4_factors, DROPPED),
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
