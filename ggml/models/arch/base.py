@@ -71,6 +71,7 @@ class Inputs(NamedTuple):
     Attributes:
         ids, positions: i32 [N].
         types: without caches, i32 [N]: which text of a pair a token is of, 0 or 1; None if all are of the first.
+        buckets: without caches, i32 [T T], of a model whose scores depend on the distance of tokens (arch/t5.py).
         masks: without caches, by "has a sliding window": f16 [T, T, 1, S], 0 or -inf.
         n_sequences: S; 1 for a batch whose sequences may have different numbers of tokens.
         outputs: i32 [M], the tokens whose result is needed; None for all.
@@ -88,6 +89,7 @@ class Inputs(NamedTuple):
     slots: Tensor | None = None
     exact: bool = False
     types: Tensor | None = None
+    buckets: Tensor | None = None
 
 
 class Linear:

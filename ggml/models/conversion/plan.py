@@ -25,12 +25,14 @@ from .fields import Fields, optional_json
 from .modules import Modules
 from .parts import Keys, Part, Row, n_experts
 from .rows import BY_CLASS, WITH_EXPERTS
+from .t5 import with_output
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.", "transformer.", "gpt_neox.",
             "bert.", "roberta.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.")
 DENSE = {f"{name}.linear": name for name in heads.DENSE}
+SUBLAYER = re.compile(r"(block\.\d+\.layer)\.(\d)")  # of T5: the second number tells parts apart
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 F32, BF16 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_BF16
 SAMPLING = {"temperature": "temp", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
@@ -102,12 +104,13 @@ def row_of(checkpoint: Checkpoint) -> Row:
     row = BY_CLASS[name]
     if checkpoint.config.values.get("num_experts"):
         row = WITH_EXPERTS.get(row.arch, row)
-    return reranker(checkpoint, row)
+    return with_output(checkpoint, reranker(checkpoint, row))
 
 
 def bare(name: str) -> str:
     """The name of a tensor without a prefix."""
-    return next((name[len(prefix) :] for prefix in PREFIXES if name.startswith(prefix)), name)
+    name = next((name[len(prefix) :] for prefix in PREFIXES if name.startswith(prefix)), name)
+    return SUBLAYER.sub(r"\1_\2", name)
 
 
 def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
@@ -173,7 +176,7 @@ def targets_of(row: Row, name: str) -> list[tuple[Part, str, int]]:
 
 def order(name: str) -> tuple[bool, int]:
     """Sorts tensors by layers, after those that are of none."""
-    match = re.match(r"blk\.(\d+)\.", name)
+    match = re.match(r"(?:enc\.|dec\.)?blk\.(\d+)\.", name)
     return match is not None, int(match[1]) if match else 0
 
 
@@ -256,7 +259,7 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         declared = keys.get(f"{row.arch}.vocab_size", config.n_vocab)
         if declared > config.n_vocab:
             raise checkpoint.config.wrong("vocab_size", declared, f"at most the embedding's {config.n_vocab} rows")
-        layers = {name.split(".")[1] for name in weights if name.startswith("blk.")}
+        layers = {match[1] for name in weights if (match := re.match(r"(?:enc\.)?blk\.(\d+)\.", name))}
         if len(layers) != config.n_layer:
             raise ValueError(f"the shards have {len(layers)} layers, config.json {config.n_layer}")
         tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
@@ -269,6 +272,8 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         if config.logits:
             g.output(x)
         heads.build(g, x)
+        if hasattr(family.module, "beside"):
+            family.module.beside(g, x)
         unused = sorted(set(weights) - tensors.used - {"rope_factors_long.weight", "rope_factors_short.weight"})
         if unused:
             raise ValueError(f"the architecture {row.arch!r} does not use tensor {unused[0]!r}")

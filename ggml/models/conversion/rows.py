@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arch.gemma import LARGE
+from . import t5
 from .classes import with_classes
 from .fields import Fields
 from .parts import (
@@ -604,6 +605,9 @@ ROWS = [
     BERT_ROW,
     ROBERTA_ROW,
     Row("NomicBertModel", "nomic-bert", NOMIC, nomic_bert, dropped=HEADS),
+    Row("T5ForConditionalGeneration UMT5ForConditionalGeneration", "t5", t5.NAMES, t5.encoder_decoder,
+        dropped=t5.UNUSED),
+    Row("T5EncoderModel UMT5EncoderModel", "t5encoder", t5.NAMES, t5.encoder, dropped=t5.UNUSED),
     NOMIC_MOE_ROW,
     MODERN_BERT_ROW,
     Row("JinaBertModel JinaBertForMaskedLM", "jina-bert-v2", JINA2, jina_bert2, dropped=HEADS),

@@ -11,6 +11,7 @@ from ..chat.conversation import Conversations
 from ..chat.tools import checked_tools
 from ..run.batch import Batch
 from ..run.decoder import STEP
+from ..run.encoder_decoder import has_decoder
 from ..run.runner import Runner
 from ..run.sequences import WORTHWHILE, Sequences, common_length
 from ..sample.chain import SETTINGS, Sampler, file_settings
@@ -18,6 +19,7 @@ from ..sample.constraint import KINDS, Thinking, constrained, limited_to
 from .answer import Answer
 from .prompts import Prompts
 from .text import Generation, Generations, check_options, stop_strings
+from .translation import Translating
 
 
 class Generating:
@@ -25,6 +27,7 @@ class Generating:
 
     def __init__(self, runner: Runner, prompts: Prompts) -> None:
         self.runner, self.prompts = runner, prompts
+        self.translating = Translating(runner, prompts)
         self._conversations: Conversations | None = None
 
     def advance(self, texts: Sequence[Generation]) -> None:
@@ -146,11 +149,14 @@ class Generating:
         exact: bool = False,
         shown: Collection[int] = (),
     ) -> Generation:
-        self.runner.causal(caller)
+        translates = has_decoder(self.runner.config)
+        self.runner.check(caller) if translates else self.runner.causal(caller)
         check_options(max_tokens, overflow, logprobs)
         ids = self.prompts.ids(caller, prompt, special)
         if len(ids) > self.runner.n_ctx:
             raise ValueError(f"{caller}: the prompt has {len(ids)} tokens, the context {self.runner.n_ctx} (n_ctx)")
+        if translates:
+            return self.translating.text(ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs)
         return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, exact, shown)
 
     @property
