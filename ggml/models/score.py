@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import named
 from .arch import heads
 from .generate.prompts import Prompts
 from .run.batch import Batch, Piece
@@ -56,7 +57,8 @@ class Scoring:
         tokens, read = self.prompts.ids("logits", decoder), self.prompts.ids("logits", ids)
         for part in (read, tokens):
             self.runner.check_room("logits", 0, len(part))
-        decoding = Decoding(self.runner.parts(), states_of(self.runner, [read])[0], self.runner.threads)
+        with named("logits"):
+            decoding = Decoding(self.runner.parts(), states_of(self.runner, [read])[0], self.runner.threads)
         try:
             return decoding.append(tokens).copy()
         finally:
@@ -169,7 +171,7 @@ class Embedding:
             return [normalized(row) for row in rows] if normalize else rows
         out = np.array(rows, np.float32).reshape(len(tokens), config.n_embd)
         if len(out) and heads.has_dense(self.runner.weights):
-            with self.runner.lock:
+            with self.runner.lock, named("embed"):
                 self.runner.check_undivided("embed")
                 out = head_of(self.runner.parts(), heads.dense, out, self.runner.threads)
         return normalized(out) if normalize else out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 
+from ..._errors import named
 from ..run.encoder_decoder import Decoding
 from ..run.lora import Lora
 from ..run.runner import Runner
@@ -59,6 +60,7 @@ class Translating:
             if decoding is not None:
                 decoding.close()
             states = states_of(self.runner, [text.prompt_ids])[0]
-            decoding = Decoding(self.runner.parts(), states, self.runner.threads)
+            with named("generate"):
+                decoding = Decoding(self.runner.parts(), states, self.runner.threads)
             self._decodings[text] = decoding, self.runner.loras
         return decoding
