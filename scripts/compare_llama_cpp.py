@@ -11,6 +11,7 @@ The two steps may run in two environments. Keys and values are stored in F32. Th
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,14 +38,17 @@ def errors(path: Path, kind: str) -> list[float]:
     for length in hf_models.LENGTHS:
         ids, original = hf_models.tokens(length), hf_models.ORIGINAL_CONTEXTS.get(kind, 0)
         n_ctx = original if length <= original else 256
+        pooled = kind in (*hf_models.ENCODERS, *hf_models.CLASSIFIERS)
         model = llama_cpp.Llama(
-            str(path), n_ctx=n_ctx, n_batch=256, n_ubatch=256, n_threads=1, logits_all=kind not in hf_models.ENCODERS,
-            embedding=kind in hf_models.ENCODERS, type_k=0, type_v=0, swa_full=True, verbose=False,
-            pooling_type=1 if kind in hf_models.ENCODERS else -1,
+            str(path), n_ctx=n_ctx, n_batch=256, n_ubatch=256, n_threads=1, logits_all=not pooled, embedding=pooled,
+            type_k=0, type_v=0, swa_full=True, verbose=False, pooling_type=1 if kind in hf_models.ENCODERS else -1,
         )  # fmt: skip
-        if kind in hf_models.ENCODERS:
+        if kind in hf_models.ENCODER_DECODERS:
+            got = of_decoder(model, ids, [0, *hf_models.tokens(length, 1)[1:]])[hf_models.rows(length)]
+        elif pooled:
             model._batch.add_sequence(ids, 0, True)
-            model._ctx.decode(model._batch)
+            compute = llama_cpp.llama_encode if kind == "t5encoder" else llama_cpp.llama_decode
+            compute(model._ctx.ctx, model._batch.batch)
             states = llama_cpp.llama_get_embeddings_seq(model._ctx.ctx, 0)
             got = np.ctypeslib.as_array(states, record[str(length)].shape).astype(np.float64)
         else:
@@ -54,6 +58,20 @@ def errors(path: Path, kind: str) -> list[float]:
         found.append(float(((got - expected) ** 2).sum() / (expected**2).sum()))
         model.close()
     return found
+
+
+def of_decoder(model: Any, ids: list[int], text: list[int]) -> np.ndarray:
+    """The logits of a decoder's text while its encoder has read ids."""
+    import llama_cpp
+
+    context, size = model._ctx.ctx, model.n_vocab()
+    for tokens, compute in ((ids, llama_cpp.llama_encode), (text, llama_cpp.llama_decode)):
+        model._batch.reset()
+        model._batch.add_sequence(tokens, 0, True)
+        if compute(context, model._batch.batch):
+            raise RuntimeError("llama.cpp refuses the batch")
+    logits = llama_cpp.llama_get_logits(context)
+    return np.ctypeslib.as_array(logits, (len(text), size)).astype(np.float64)
 
 
 def main() -> None:

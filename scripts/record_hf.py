@@ -50,6 +50,8 @@ def results(kind: str) -> dict[str, np.ndarray]:
         with torch.no_grad():
             types = hf_models.types(kind, length)
             more = {} if types is None else {"token_type_ids": torch.tensor([types])}
+            if kind in hf_models.ENCODER_DECODERS:  # the decoder has another text, which begins with token 0
+                more["decoder_input_ids"] = torch.tensor([[0, *hf_models.tokens(length, 1)[1:]]])
             out = model(torch.tensor([hf_models.tokens(length)]), **more)
         if kind in hf_models.ENCODERS:
             found[str(length)] = out.last_hidden_state[0].mean(0).numpy()

@@ -42,6 +42,9 @@ DEEPSEEK = {**LATENT, "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_inte
 MROPE = {"rope_type": "default", "rope_theta": 1e5}
 VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "patch_size": 4,
           "out_hidden_size": 64, "deepstack_visual_indexes": [0], "num_position_embeddings": 16}  # fmt: skip
+T5 = {name: None for name in SIZES if name not in ("vocab_size", "pad_token_id")} | {
+    "d_model": 64, "d_kv": 20, "d_ff": 80, "num_layers": 3, "num_heads": 4, "relative_attention_num_buckets": 16,
+    "eos_token_id": 1, "decoder_start_token_id": 0}  # fmt: skip
 FALCON = {"head_dim": None, "num_key_value_heads": None, "intermediate_size": None, "ffn_hidden_size": 96}
 
 DELTA_NET = {
@@ -242,6 +245,11 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "attention_bias": True, "mlp_bias": True}),
     "jina-bert-v3": ("JinaEmbeddingsV3Config", "JinaEmbeddingsV3Model", {
         "head_dim": None, "num_key_value_heads": None}),
+    "t5encoder": ("T5Config", "T5EncoderModel", {**T5, "feed_forward_proj": "gated-gelu"}),
+    "t5": ("T5Config", "T5ForConditionalGeneration", {**T5, "num_decoder_layers": 2}),
+    "t5+gated": ("T5Config", "T5ForConditionalGeneration", {**T5, "feed_forward_proj": "gated-gelu",
+                                                            "tie_word_embeddings": False}),
+    "umt5": ("UMT5Config", "UMT5ForConditionalGeneration", {**T5, "feed_forward_proj": "gated-gelu"}),
     "modern-bert+classes": ("ModernBertConfig", "ModernBertForSequenceClassification", {
         "head_dim": None, "num_key_value_heads": None, "num_hidden_layers": 4, "local_attention": 20,
         "classifier_pooling": "mean", "num_labels": 1}),
@@ -251,7 +259,8 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "head_dim": None, "num_key_value_heads": None, "pad_token_id": 1, "bos_token_id": 0, "num_labels": 1}),
     "qwen3+classes": ("Qwen3Config", "Qwen3ForSequenceClassification", {"num_labels": 2}),
 }  # fmt: skip
-ENCODERS = ("bert", "roberta", "nomic-bert", "modern-bert", "jina-bert-v3", "gemma-embedding")
+ENCODERS = ("bert", "roberta", "nomic-bert", "modern-bert", "jina-bert-v3", "gemma-embedding", "t5encoder")
+ENCODER_DECODERS = ("t5", "t5+gated", "umt5")
 CLASSIFIERS = ("bert+classes", "roberta+classes", "modern-bert+classes", "qwen3+classes")
 # Kinds whose gradients are recorded: at least one of each group
 WITH_GRADIENTS = ("llama+llama3", "mixtral", "qwen3", "qwen3moe", "glm4moe", "granitemoe+shared", "phi3+longrope",

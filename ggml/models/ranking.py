@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import named
 from .arch import heads
 from .generate.prompts import Prompts
 from .run.heads import head_of
@@ -94,12 +95,12 @@ class Ranking:
         rows = [pooled(states, kind) for states in self.embedding.in_order(caller, ids, found)]
         states = np.array(rows, np.float32).reshape(len(ids), config.n_embd)
         if not len(ids):  # the number of classes is known from a graph
-            return self._head(np.zeros((1, config.n_embd), np.float32))[:0]
-        return self._head(states)
+            return self._head(caller, np.zeros((1, config.n_embd), np.float32))[:0]
+        return self._head(caller, states)
 
-    def _head(self, states: np.ndarray) -> np.ndarray:
-        with self.runner.lock:
-            self.runner.check("classify")
+    def _head(self, caller: str, states: np.ndarray) -> np.ndarray:
+        with self.runner.lock, named(caller):
+            self.runner.check(caller)
             return head_of(self.runner.parts(), heads.classes, states, self.runner.threads)
 
     def _types(self, ids: list[list[int]]) -> list[list[int]]:

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import named
 from .arch import heads
 from .generate.prompts import Prompts
 from .run.batch import Batch, Piece
 from .run.decoder import STEP
+from .run.encoder_decoder import Decoding, has_decoder
 from .run.heads import head_of
 from .run.runner import Runner
+from .run.whole_texts import states_of
 
 
 class Scoring:
@@ -21,12 +24,16 @@ class Scoring:
     def __init__(self, runner: Runner, prompts: Prompts) -> None:
         self.runner, self.prompts = runner, prompts
 
-    def logits(self, ids: str | bytes | Sequence[int], *, exact: bool = False) -> np.ndarray:
+    def logits(
+        self, ids: str | bytes | Sequence[int], *, exact: bool = False, decoder: Sequence[int] | None = None
+    ) -> np.ndarray:
         """Evaluates tokens from the beginning.
 
         Args:
             ids: token ids or text, at most n_ctx tokens.
             exact: True for logits whose bits are those that `generate` with exact=True sees.
+            decoder: of a model with an encoder, which reads ids, and a decoder, the token ids that the latter
+                continues, the first of which is that with which its texts begin (`config.own["decoder_start"]`).
         Returns:
             f32 [n_tokens, n_vocab]: row i scores the token that follows token i.
         Raises:
@@ -34,9 +41,28 @@ class Scoring:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
+            if has_decoder(self.runner.config):
+                return self._of_decoder(ids, decoder)
             self.runner.causal("logits")
+            if decoder is not None:
+                raise ValueError("logits: decoder is given: the model has no encoder beside it")
             batch = self._from_start("logits", self.prompts.ids("logits", ids))
             return self.runner.decode(batch, exact).copy()
+
+    def _of_decoder(self, ids: str | bytes | Sequence[int], decoder: Sequence[int] | None) -> np.ndarray:
+        """The logits of a model with an encoder and a decoder."""
+        self.runner.check("logits")
+        if decoder is None:
+            raise ValueError("logits: decoder is missing: need the tokens that the decoder continues")
+        tokens, read = self.prompts.ids("logits", decoder), self.prompts.ids("logits", ids)
+        for part in (read, tokens):
+            self.runner.check_room("logits", 0, len(part))
+        with named("logits"):
+            decoding = Decoding(self.runner.parts(), states_of(self.runner, [read])[0], self.runner.threads)
+        try:
+            return decoding.append(tokens).copy()
+        finally:
+            decoding.close()
 
     def _from_start(self, caller: str, ids: Sequence[int]) -> Batch:
         """The batch that evaluates ids in the first sequence, from its beginning."""
@@ -147,7 +173,7 @@ class Embedding:
             return [normalized(row) for row in rows] if normalize else rows
         out = np.array(rows, np.float32).reshape(len(tokens), config.n_embd)
         if len(out) and heads.has_dense(self.runner.weights):
-            with self.runner.lock:
+            with self.runner.lock, named("embed"):
                 self.runner.check_undivided("embed")
                 out = head_of(self.runner.parts(), heads.dense, out, self.runner.threads)
         return normalized(out) if normalize else out
@@ -174,35 +200,11 @@ class Embedding:
         """The states [tokens, C] of texts after the last norm."""
         decoder = self.runner.decoder
         if decoder is None:
-            return self._states_of_whole_texts(texts, types)
+            return states_of(self.runner, texts, types)
         ends = np.cumsum([len(text) for text in texts])
         pieces = [Piece(i, text, len(text), int(ends[i]) - len(text)) for i, text in enumerate(texts)]
         states = decoder.results(pieces, [decoder.memory.new() for _ in texts], "hidden")
         return np.split(states, ends[:-1])
-
-    def _states_of_whole_texts(
-        self, texts: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None
-    ) -> list[np.ndarray]:
-        """Of a model whose tokens see those after them: texts are padded to the longest one; views of the graph."""
-        length = min(-(-max(map(len, texts)) // 8) * 8, self.runner.n_ctx)
-        step = self.runner.texts_graph(length, len(texts))
-        step.ids[:] = step.types[:] = 0
-        step.positions[:] = np.tile(np.arange(length), len(texts))
-        config, position = self.runner.config, np.arange(length)
-        distance = np.abs(position - position[:, None])
-        visible = (-distance if "alibi" in config.own else 0 * distance).astype(np.float16)
-        for local, mask in step.masks.items():
-            seen = position <= position[:, None] if config.causal else np.ones((length, length), bool)
-            if local:  # of a model whose tokens see those after them, it is as wide in both directions
-                seen &= distance < config.window if config.causal else distance <= config.window // 2
-            for i, text in enumerate(texts):
-                mask[i, 0] = np.where(seen & (position < len(text)), visible, np.float16(-np.inf))
-        for i, text in enumerate(texts):
-            step.ids[i * length : i * length + len(text)] = text
-            if types is not None:
-                step.types[i * length : i * length + len(text)] = types[i]
-        self.runner.run(step)
-        return [rows[: len(text)] for rows, text in zip(step.out.reshape(len(texts), length, -1), texts, strict=True)]
 
 
 def pooled(states: np.ndarray, kind: str) -> np.ndarray:

@@ -14,7 +14,8 @@ import hf_models  # noqa: E402
 from ggml.models import convert, load  # noqa: E402
 
 BOUND = 1e-9
-DECODERS = [kind for kind in hf_models.KINDS if kind not in (*hf_models.ENCODERS, *hf_models.CLASSIFIERS)]
+NO_DECODERS = (*hf_models.ENCODERS, *hf_models.CLASSIFIERS, *hf_models.ENCODER_DECODERS)
+DECODERS = [kind for kind in hf_models.KINDS if kind not in NO_DECODERS]
 
 
 def error(found, expected):

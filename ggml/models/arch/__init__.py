@@ -56,6 +56,7 @@ from . import (
     qwen_next,
     rwkv7,
     smollm3,
+    t5,
 )
 
 
@@ -152,6 +153,8 @@ FAMILIES = {
     "nomic-bert-moe": Family(bert, NEOX, rms=False, causal=False, logits=False),
     "jina-bert-v2": Family(jina_bert, rms=False, causal=False, logits=False),
     "jina-bert-v3": Family(bert, NEOX, rms=False, causal=False, logits=False),
+    "t5": Family(t5, causal=False, logits=False),
+    "t5encoder": Family(t5, causal=False, logits=False),
     "modern-bert": Family(
         modern_bert, NEOX, rms=False, causal=False, logits=False, window_pattern=3, rope_base_local=10000.0
     ),  # fmt: skip

@@ -76,6 +76,7 @@ class Inputs(NamedTuple):
     Attributes:
         ids, positions: i32 [N].
         types: without caches, i32 [N]: which text of a pair a token is of, 0 or 1; None if all are of the first.
+        buckets: without caches, i32 [T T], of a model whose scores depend on the distance of tokens (arch/t5.py).
         masks: without caches, by "has a sliding window": f16 [T, T, 1, S], 0 or -inf.
         n_sequences: S; 1 for a batch whose sequences may have different numbers of tokens.
         outputs: i32 [M], the tokens whose result is needed; None for all.
@@ -96,6 +97,7 @@ class Inputs(NamedTuple):
     types: Tensor | None = None
     vectors: Tensor | None = None
     texts: Tensor | None = None
+    buckets: Tensor | None = None
 
 
 class Linear:
@@ -472,11 +474,12 @@ class FeedForward(Attention):
         down(activation(up x)).
         """
         chosen, weights = self.routed(x if routed_by is None else routed_by, name, routing)
-        return self.mixed(x, name, activation, chosen, weights, routing.before)
+        return self.mixed(x, name, activation, chosen, weights, routing.before, ungated)
 
     def mixed(
-        self, x: Tensor, name: str, activation: Callable, chosen: Tensor, weights: Tensor, before: bool = False
-    ) -> Tensor:
+        self, x: Tensor, name: str, activation: Callable, chosen: Tensor, weights: Tensor, before: bool = False,
+        ungated: bool = False,
+    ) -> Tensor:  # fmt: skip
         """The sum over the chosen experts, i32 [used, N], of weight * gated(x); of gated(weight * x) for `before`."""
         c, ctx, n = self.config, self.ctx, x.contents.ne[1]
         columns = ggml.ggml_reshape_3d(ctx, x, c.n_embd, 1, n)

@@ -27,6 +27,7 @@ from .fields import Fields, optional_json
 from .modules import Modules
 from .parts import Keys, Part, Row
 from .rows import BY_CLASS
+from .t5 import with_output
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "model.text_model.", "language_model.model.", "language_model.", "model.",
@@ -39,6 +40,7 @@ OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", 
            "InternVLForConditionalGeneration")  # fmt: skip
 TEXT_CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
                 "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM"}  # fmt: skip
+SUBLAYER = re.compile(r"(block\.\d+\.layer)\.(\d)")  # of T5: the second number tells parts apart
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 ENDS = (".weight", ".bias", ".scale", ".")  # of names that are complete
 F32, BF16 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_BF16
@@ -125,12 +127,13 @@ def row_of(checkpoint: Checkpoint) -> Row:
             "see docs/new_architecture.md"
         )
     row = next(row for row in BY_CLASS[name] if row.when(checkpoint.config))
-    return reranker(checkpoint, row)
+    return with_output(checkpoint, reranker(checkpoint, row))
 
 
 def bare(name: str) -> str:
     """The name of a tensor without a prefix."""
-    return next((name[len(prefix) :] for prefix in PREFIXES if name.startswith(prefix)), name)
+    name = next((name[len(prefix) :] for prefix in PREFIXES if name.startswith(prefix)), name)
+    return SUBLAYER.sub(r"\1_\2", name)
 
 
 def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
@@ -198,7 +201,7 @@ def targets_of(names: Mapping[str, Any], name: str) -> list[tuple[Part, str, int
 
 def order(name: str) -> tuple[bool, int]:
     """Sorts tensors by layers, after those that are of none."""
-    match = re.match(r"blk\.(\d+)\.", name)
+    match = re.match(r"(?:enc\.|dec\.)?blk\.(\d+)\.", name)
     return match is not None, int(match[1]) if match else 0
 
 
@@ -283,7 +286,7 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         declared = keys.get(f"{row.arch}.vocab_size", config.n_vocab)
         if declared > config.n_vocab:
             raise checkpoint.config.wrong("vocab_size", declared, f"at most the embedding's {config.n_vocab} rows")
-        layers = {name.split(".")[1] for name in weights if name.startswith("blk.")}
+        layers = {match[1] for name in weights if (match := re.match(r"(?:enc\.)?blk\.(\d+)\.", name))}
         if len(layers) != config.n_layer:
             raise ValueError(f"the shards have {len(layers)} layers, config.json {config.n_layer}")
         tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
@@ -296,6 +299,8 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         if config.logits:
             g.output(x)
         heads.build(g, x)
+        if hasattr(family.module, "beside"):
+            family.module.beside(g, x)
         spare = {"rope_factors_long.weight", "rope_factors_short.weight"}
         for i, kept in enumerate(caches_of(config)):
             if isinstance(kept, Shared):  # the layer reads what another one has, and its own are not needed

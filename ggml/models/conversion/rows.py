@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arch.gemma import LARGE
 from ..arch.llama4 import WITHOUT_NORMS
-from . import recurrent
+from . import recurrent, t5
 from .classes import with_classes
 from .fields import Fields
 from .parts import (
@@ -977,6 +977,9 @@ ROWS = [
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
     BERT_ROW,
     ROBERTA_ROW,
+    Row("T5ForConditionalGeneration UMT5ForConditionalGeneration", "t5", t5.NAMES, t5.encoder_decoder,
+        dropped=t5.UNUSED),
+    Row("T5EncoderModel UMT5EncoderModel", "t5encoder", t5.NAMES, t5.encoder, dropped=t5.UNUSED),
     NOMIC_MOE_ROW,
     Row("NomicBertModel", "nomic-bert", NOMIC, nomic_bert, dropped=HEADS),
     MODERN_BERT_ROW,

@@ -12,6 +12,7 @@ from ..chat.conversation import Conversations
 from ..chat.tools import checked_tools
 from ..run.batch import Batch, whole_length
 from ..run.decoder import STEP
+from ..run.encoder_decoder import has_decoder
 from ..run.runner import Runner
 from ..run.sequences import WORTHWHILE, Sequences, common_length
 from ..sample.chain import SETTINGS, Sampler, file_settings
@@ -22,6 +23,7 @@ from .images import Images, has_images
 from .prompts import Prompts
 from .speculative import speculation
 from .text import Generation, Generations, check_options, stop_strings
+from .translation import Translating
 
 
 class Generating:
@@ -29,6 +31,7 @@ class Generating:
 
     def __init__(self, runner: Runner, prompts: Prompts, images: Images) -> None:
         self.runner, self.prompts, self.images = runner, prompts, images
+        self.translating = Translating(runner, prompts)
         self._conversations: Conversations | None = None
 
     def advance(self, texts: Sequence[Generation], room: int | None = None) -> dict[Generation, Exception]:
@@ -177,11 +180,16 @@ class Generating:
         shown: Collection[int] = (),
         draft: Any = None,
     ) -> Generation:
-        self.runner.causal(caller)
+        translates = has_decoder(self.runner.config)
+        self.runner.check(caller) if translates else self.runner.causal(caller)
         check_options(max_tokens, overflow, logprobs)
         ids = self.prompts.ids(caller, prompt, special)
         if len(ids) > self.runner.n_ctx:
             raise ValueError(f"{caller}: the prompt has {len(ids)} tokens, the context {self.runner.n_ctx} (n_ctx)")
+        if translates:
+            if draft is not None:
+                raise ValueError(f"{caller}: draft is given: models with an encoder beside the decoder take none")
+            return self.translating.text(ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs)
         guesses = speculation(caller, self.runner, draft, exact)
         return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, exact, shown, guesses)
 

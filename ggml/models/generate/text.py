@@ -15,6 +15,7 @@ from .speculative import Speculation
 
 if TYPE_CHECKING:
     from .scheduler import Generating
+    from .translation import Translating
 
 
 OVERFLOWS = ("stop", "shift", "error")  # what to do when the context is full
@@ -58,7 +59,7 @@ class Generation(Owner, Iterator[str]):
 
     def __init__(
         self,
-        writer: Generating,
+        writer: Generating | Translating,
         prompt_ids: Sequence[int],
         sampler: Sampler,
         max_tokens: int | None,

@@ -15,6 +15,7 @@ from ggml.utils import to_numpy
 from ..._owners import Owner
 from ..arch import FAMILIES
 from ..arch.base import Builder, Inputs, Pages, Pair
+from ..arch.t5 import bucket
 from ..files.config import Config
 from .batch import Piece, runs
 from .memory import Held, Memory
@@ -125,7 +126,12 @@ class Step(Owner):
                 masks[local], mask = self._input(F16, n // s, n // s, 1, s)
                 self.masks[local] = mask.reshape(s, 1, n // s, n // s)
             types, self.types = self._input(I32, n)
-            return Inputs(ids, positions, masks, s, types=types)
+            if "buckets" not in config.own:
+                return Inputs(ids, positions, masks, s, types=types)
+            buckets, values = self._input(I32, (n // s) ** 2)
+            place = np.arange(n // s)
+            values[:] = bucket(place - place[:, None], config.own["buckets"], True).reshape(-1)
+            return Inputs(ids, positions, masks, s, types=types, buckets=buckets)
         pages, outputs, slots = {}, None, None
         for window, pool in memory.pools.items():
             table, self.tables[window] = self._input(I32, 3 + pool.most, s)

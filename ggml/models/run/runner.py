@@ -18,6 +18,7 @@ from ..files.config import Config
 from ..files.model_file import Metadata
 from .batch import Batch, ImageToken
 from .decoder import STEP, Decoder
+from .encoder_decoder import has_decoder
 from .graphs import GraphPool, Parts, Shape, Step
 from .lora import Lora
 from .memory import Memory
@@ -196,7 +197,8 @@ class Runner(LockOwner):
         """The sequences of a model that predicts tokens."""
         self.check(caller)
         if self.sequences is None:
-            raise ValueError(f"{caller}: a model of architecture {self.config.arch!r} gives embeddings only")
+            gives = "has an encoder beside its decoder" if has_decoder(self.config) else "gives embeddings only"
+            raise ValueError(f"{caller}: a model of architecture {self.config.arch!r} {gives}")
         return self.sequences
 
     # ---- what graphs are built of ------------------------------------------------------------------------------------

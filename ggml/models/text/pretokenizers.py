@@ -162,7 +162,7 @@ def contractions(pattern: str) -> str:
     insensitive = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
     alone = pattern.startswith(insensitive + "|")
     pattern = pattern.replace(insensitive, _CASED if alone else f"(?:{_CASED})")
-    return pattern.replace('[!"#', r"[!\"#")
+    return pattern.replace('[!"#', r"[!\"#").replace("\r", r"\r").replace("\n", r"\n")
 
 
 def _cased_words(end: str, digits: str) -> str:

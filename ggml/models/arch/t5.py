@@ -1,0 +1,152 @@
+"""T5 (arXiv:1910.10683): an encoder, and a decoder that reads it by cross attention; attention without a factor.
+
+A bias is added to the scores, by head and by the distance between two tokens: one for each small distance, and one for
+each of some ranges of larger ones ("buckets").
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import ggml
+
+FAR = 128  # distances from which on all are alike
+
+
+def keys(k):
+    """The number of buckets; of a model with a decoder its layers, and the token with which its texts begin."""
+    own = {"buckets": k.integer("attention.relative_buckets_count", 32, low=4, high=65536)}
+    if k.arch == "t5":
+        layers = k.integer("block_count", high=4096)
+        own["decoder_layers"] = k.integer("decoder_block_count", layers, high=4096)
+        own["decoder_start"] = k.integer("decoder_start_token_id", 0, low=0)
+    return own
+
+
+def bucket(distance, buckets, both):
+    """The bucket of keys at a distance (position of the key less that of the query); `both`: also of later keys."""
+    first = np.zeros_like(distance)
+    if both:
+        buckets //= 2
+        first = np.where(distance > 0, buckets, 0)
+        distance = np.abs(distance)
+    else:
+        distance = np.maximum(-distance, 0)
+    exact = buckets // 2
+    ratio = np.log(np.maximum(distance, 1).astype(np.float32) / np.float32(exact)) / np.float32(math.log(FAR / exact))
+    large = exact + (ratio * np.float32(buckets - exact)).astype(np.int32)
+    return first + np.where(distance < exact, distance, np.minimum(large, buckets - 1))
+
+
+def embed(g):
+    """x = token_embd[id]."""
+    if g.config is not g.whole:
+        raise ValueError(f"load: comm: architecture {g.config.arch!r} can't be divided among ranks")
+    return g.point("token_embd", g.embedding(g.inputs.ids, "token_embd", g.config.n_vocab))
+
+
+def layer(g, i, x):
+    """x += attention(norm(x)), then x += ffn(norm(x)): of the encoder."""
+    b, n = f"enc.blk.{i}.", g.n_tokens // g.inputs.n_sequences
+    buckets = g.inputs.buckets
+    if buckets is None:  # of a graph that is not computed
+        buckets = ggml.ggml_new_tensor_1d(g.ctx, ggml.GGML_TYPE_I32, n * n)
+    h = g.rms_norm(x, b + "attn_norm")
+    q, k, v = projected(g, h, b + "attn_q"), projected(g, h, b + "attn_k"), projected(g, h, b + "attn_v")
+    bias = distances(g, "enc", i, buckets, n)
+    q, k, v = (by_head(g, t, g.inputs.n_sequences) for t in (q, k, v))
+    h = attention(g, q, k, v, bias, g.inputs.masks[False])
+    x = g.point(b + "ffn_in", g.add(x, g.linear(h, b + "attn_o", g.config.n_embd)))
+    return g.point(b + "out", g.add(x, feed_forward(g, b, x)))
+
+
+def head(g, x):
+    """norm(x): the states of the encoder."""
+    return g.rms_norm(x, "enc.output_norm")
+
+
+def decoder_layer(g, i, x, buckets, mask, store, cross):
+    """Layer i of the decoder: x += attention(norm(x)), x += cross attention(norm(x)), x += ffn(norm(x)).
+
+    Args:
+        buckets: i32 [P n], for n tokens x [C, n] and P places of keys.
+        mask: f32 [P, n].
+        store: function of k and v [D H, n] that gives the keys and values of all places, [D H, P].
+        cross: keys and values of the encoder's states, [D H, T].
+    """
+    b, n = f"dec.blk.{i}.", x.contents.ne[1]
+    h = g.rms_norm(x, b + "attn_norm")
+    q = by_head(g, projected(g, h, b + "attn_q"))
+    k, v = store(projected(g, h, b + "attn_k"), projected(g, h, b + "attn_v"))
+    h = attention(g, q, by_head(g, k), by_head(g, v), distances(g, "dec", i, buckets, n), mask)
+    x = g.add(x, g.linear(h, b + "attn_o", g.config.n_embd))
+    q = by_head(g, projected(g, g.rms_norm(x, b + "cross_attn_norm"), b + "cross_attn_q"))
+    h = attention(g, q, *(by_head(g, t) for t in cross))
+    x = g.add(x, g.linear(h, b + "cross_attn_o", g.config.n_embd))
+    return g.add(x, feed_forward(g, b, x))
+
+
+def cross_keys_values(g, i, states):
+    """What layer i of the decoder reads of the encoder's states [C, T]: keys and values [D H, T]."""
+    return tuple(projected(g, states, f"dec.blk.{i}.cross_attn_{part}") for part in "kv")
+
+
+def logits(g, x):
+    """[vocabulary, n] of x [C, n]; where the embedding is the output matrix, x is divided by the root of C."""
+    x = g.rms_norm(x, "dec.output_norm")
+    return g.output(x if g.has("output.weight") else g.scale(x, g.config.n_embd**-0.5))
+
+
+def beside(g, x):
+    """The decoder, for a check of its tensors."""
+    if "decoder_layers" not in g.config.own:
+        return
+    buckets = ggml.ggml_new_tensor_1d(g.ctx, ggml.GGML_TYPE_I32, x.contents.ne[1])
+    for i in range(g.config.own["decoder_layers"]):
+        x = decoder_layer(g, i, x, buckets, None, lambda k, v: (k, v), cross_keys_values(g, i, x))
+    logits(g, x)
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+def projected(g, x, name):
+    """W x of all heads, [D H, N]."""
+    return g.linear(x, name, g.config.n_head * g.config.key_dim)
+
+
+def by_head(g, x, sequences=1):
+    """[D H, N] as [D, T, H, S]."""
+    c = g.config
+    x = ggml.ggml_reshape_4d(g.ctx, x, c.key_dim, c.n_head, x.contents.ne[1] // sequences, sequences)
+    return ggml.ggml_permute(g.ctx, x, 0, 2, 1, 3)
+
+
+def distances(g, side, i, buckets, n):
+    """What is added to the scores of n queries: [P, n, H]; layers without a table have that of the first."""
+    name = f"{side}.blk.{i}.attn_rel_b"
+    name = name if g.has(name + ".weight") else f"{side}.blk.0.attn_rel_b"
+    table = g.weight(name + ".weight", g.config.n_head, g.config.own["buckets"])
+    rows = ggml.ggml_get_rows(g.ctx, table, buckets)
+    rows = ggml.ggml_reshape_3d(g.ctx, rows, g.config.n_head, rows.contents.ne[1] // n, n)
+    return ggml.ggml_cont(g.ctx, ggml.ggml_permute(g.ctx, rows, 2, 0, 1, 3))
+
+
+def attention(g, q, k, v, bias=None, mask=None):
+    """soft_max(k^T q + bias + mask) v, the heads side by side: [D H, N]."""
+    scores = ggml.ggml_mul_mat(g.ctx, k, q)  # [P, T, H, S]
+    if bias is not None:
+        scores = g.add(scores, bias)
+    scores = ggml.ggml_soft_max_ext(g.ctx, scores, mask, 1.0, 0.0)
+    v = ggml.ggml_cont(g.ctx, ggml.ggml_permute(g.ctx, v, 1, 0, 2, 3))  # [P, D, H, S]
+    y = ggml.ggml_cont(g.ctx, ggml.ggml_permute(g.ctx, ggml.ggml_mul_mat(g.ctx, v, scores), 0, 2, 1, 3))
+    size, n_head, n, sequences = y.contents.ne[:4]
+    return ggml.ggml_reshape_2d(g.ctx, y, size * n_head, n * sequences)
+
+
+def feed_forward(g, b, x):
+    """down(gelu(gate h) * up h) of h = norm(x), or down(relu(up h))."""
+    h = g.rms_norm(x, b + "ffn_norm")
+    if g.has(b + "ffn_gate.weight"):
+        return g.point(b + "ffn_out", g.gated(h, b + "ffn", ggml.ggml_geglu_split))
+    return g.point(b + "ffn_out", g.between(h, b + "ffn", ggml.ggml_relu))
