@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Runs programs of packages that require llama-cpp-python, each in a new virtual environment where this package stands for
 # it (see docs/models.md). It downloads SmolLM2 (98 MB) and the packages.
-# Usage: [PYTHON=python3.12] scripts/try_clients.sh [langchain|instructor]...
+# Usage: [PYTHON=python3.12] scripts/try_clients.sh [NAME]..., a name of the table below.
 . "$(dirname "$0")/lib.sh"
 temporary_folder
-declare -A PACKAGES=([langchain]="langchain-community" [instructor]="instructor openai")
+declare -A PACKAGES=(
+  [guidance]="guidance" [instructor]="instructor openai" [langchain]="langchain-community"
+  [lmformatenforcer]="lm-format-enforcer" [outlines]="outlines numba"
+)
 [ $# -gt 0 ] || set -- "${!PACKAGES[@]}"
 native_wheel "$WORK/wheel"
 for client in "$@"; do

@@ -8,7 +8,14 @@ from .llama import Llama
 from .llama_cache import BaseLlamaCache, LlamaCache, LlamaDiskCache, LlamaRAMCache
 from .llama_grammar import LlamaGrammar
 from .llama_tokenizer import BaseLlamaTokenizer, LlamaHFTokenizer, LlamaTokenizer
-from .steps import LlamaState, LogitsProcessorList, MinTokensLogitsProcessor, StoppingCriteriaList
+from .steps import (
+    LlamaState,
+    LogitsProcessor,
+    LogitsProcessorList,
+    MinTokensLogitsProcessor,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
 globals().update({name: getattr(_low_level, name) for name in _low_level.__all__})
 __version__ = "0.3.36"  # the release whose names these are
@@ -24,8 +31,10 @@ __all__ = [
     "LlamaRAMCache",
     "LlamaState",
     "LlamaTokenizer",
+    "LogitsProcessor",
     "LogitsProcessorList",
     "MinTokensLogitsProcessor",
+    "StoppingCriteria",
     "StoppingCriteriaList",
     *_low_level.__all__,
 ]
