@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 temporary_folder
 declare -A PACKAGES=(
-  [guidance]="guidance" [instructor]="instructor openai" [langchain]="langchain-community"
+  [agent]="llama-cpp-agent" [guidance]="guidance" [instructor]="instructor openai" [langchain]="langchain-community"
   [lmformatenforcer]="lm-format-enforcer" [outlines]="outlines numba"
 )
 [ $# -gt 0 ] || set -- "${!PACKAGES[@]}"
