@@ -2,11 +2,14 @@
 # Runs clients, each in a new virtual environment: programs of packages that require llama-cpp-python, where this package
 # stands for it (see docs/models.md), and programs that talk to `ggml serve` (see docs/server.md). It downloads SmolLM2
 # (98 MB) and the packages. GGML_CASES: requests that schemathesis makes for each endpoint.
-# Usage: [PYTHON=python3.12] scripts/try_clients.sh [langchain|instructor|openai|anthropic|schemathesis]...
+# Usage: [PYTHON=python3.12] scripts/try_clients.sh [NAME]..., a name of the table below.
 . "$(dirname "$0")/lib.sh"
 temporary_folder
-declare -A PACKAGES=([langchain]="langchain-community" [instructor]="instructor openai" [openai]="openai"
-                     [anthropic]="anthropic" [schemathesis]="schemathesis")
+declare -A PACKAGES=(
+  [agent]="llama-cpp-agent" [guidance]="guidance" [instructor]="instructor openai" [langchain]="langchain-community"
+  [lmformatenforcer]="lm-format-enforcer" [outlines]="outlines numba"
+  [openai]="openai" [anthropic]="anthropic" [schemathesis]="schemathesis"
+)
 [ $# -gt 0 ] || set -- "${!PACKAGES[@]}"
 native_wheel "$WORK/wheel"
 for client in "$@"; do

@@ -23,11 +23,10 @@ import sys
 from ggml.models.llama_cpp import *  # noqa: F403
 from ggml.models.llama_cpp import __version__  # noqa: F401
 
-_names = "llama llama_cache llama_chat_format llama_grammar llama_speculative llama_tokenizer llama_types _logger"
-for _name in _names.split():
+_names = "cpp cache chat_format grammar speculative tokenizer types"
+for _name in ["llama", "_logger", *("llama_" + _name for _name in _names.split())]:
     _module = importlib.import_module("ggml.models.llama_cpp." + _name)
     sys.modules[__name__ + "." + _name] = globals()[_name] = _module
-sys.modules[__name__ + ".llama_cpp"] = llama_cpp = sys.modules[__name__]
 '''
 # The release whose names this package has, the folder of the real one, and the files of the one that stands for it.
 BINDINGS = {

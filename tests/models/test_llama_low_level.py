@@ -240,3 +240,23 @@ def test_functions_of_a_llama(path, expected):
         assert np.array_equal(row(pointer, llama.model), values)  # memory stays as long as a pointer to it
     with pytest.raises(RuntimeError, match="llama_decode: the model is closed"):
         low.llama_decode(llama.ctx, filled(IDS[:1]))
+
+
+def test_functions_by_their_address(model):
+    """llguidance, for one, calls llama_tokenize by its address, with the vocabulary as a number."""
+    vocab = low.llama_model_get_vocab(model)
+    address = ctypes.cast(low.llama_cpp._lib.llama_tokenize, ctypes.c_void_p).value
+    kinds = (
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_int32,
+        ctypes.c_void_p,
+        ctypes.c_int32,
+        ctypes.c_bool,
+        ctypes.c_bool,
+    )
+    tokenize = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(address)
+    array, ids = (low.llama_token * 9)(), model.tokenizer.encode(b"hello", False)
+    assert tokenize(vocab.__index__(), b"hello you", 5, array, 9, False, True) == len(ids) and array[: len(ids)] == ids
+    assert tokenize(vocab.__index__(), b"hello", 5, None, 0, False, True) == -len(ids)
+    assert tokenize(0, b"hello", 5, array, 9, False, True) == -(1 << 31)

@@ -1,9 +1,9 @@
 """The functions of llama.h that programs call below `Llama`: batches, logits, tokens, the memory of sequences.
 
-Models, vocabularies, contexts and memories are Python objects here instead of addresses: a Model is also its own
-vocabulary, and a Context is also its own memory. `Llama.model` and `Llama.ctx` are such objects. Structures and buffers
-are those of ctypes. What C reports by value is a value here, too: `llama_decode` returns -1 for a batch that cannot be
-computed.
+Models, vocabularies, contexts and memories are Python objects here instead of addresses: where a vocabulary is needed a
+Model does as well, and a Context is also its own memory. `Llama.model` and `Llama.ctx` are such objects. Structures and
+buffers are those of ctypes. What C reports by value is a value here, too: `llama_decode` returns -1 for a batch that
+cannot be computed.
 
 QUERIES, RENAMED and NOTHING are tables of the functions that need one line.
 """
@@ -11,10 +11,13 @@ QUERIES, RENAMED and NOTHING are tables of the functions that need one line.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import os
 import time
+import weakref
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,6 +37,7 @@ llama_token_p = ctypes.POINTER(ctypes.c_int32)
 llama_progress_callback = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_float, ctypes.c_void_p)
 llama_log_callback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 ggml_log_callback = llama_log_callback
+MOST_PLACES = 1 << 29  # tokens of a batch times their sequences
 FLOATS = ctypes.POINTER(ctypes.c_float)
 KV_TYPES = {kind: name for name, kind in TYPES.items()}
 # llama.h's kinds of vocabularies and attributes of tokens, by the names and the types of a GGUF file.
@@ -184,13 +188,35 @@ class Context(Owner):
         return range(self.model.n_seq) if sequence < 0 else [sequence]
 
 
+class Vocab(Owner):
+    """What `llama_model_get_vocab` returns. As an integer it is a number that `_lib.llama_tokenize` knows."""
+
+    def __init__(self, model: Model, number: int) -> None:
+        self.model, self._number = model, number
+
+    def __index__(self) -> int:
+        return self._number
+
+
+_numbers = itertools.count(1)
+_models: weakref.WeakValueDictionary[int, Model] = weakref.WeakValueDictionary()
+
+
+def llama_model_get_vocab(model: Model) -> Vocab:
+    """The vocabulary of a model."""
+    own = _model(model, "llama_model_get_vocab")
+    number = next(_numbers)
+    _models[number] = own
+    return Vocab(own, number)
+
+
 def _path(path: Any) -> str:
     given: Any = path.value if isinstance(path, ctypes.c_char_p) else path
     return os.fsdecode(given)
 
 
 def _model(model: Any, caller: str) -> Model:
-    """The Model of an argument: a Model, a Llama, or a context."""
+    """The Model of an argument: a Model, a Llama, a vocabulary, or a context."""
     found = getattr(model, "model", model)
     if not isinstance(found, Model):
         raise TypeError(f"{caller}: the model is a {type(model).__name__}: need what llama_model_load_from_file gave")
@@ -239,9 +265,9 @@ def llama_free(ctx: Context) -> None:
 # ---- batches ---------------------------------------------------------------------------------------------------------
 def llama_batch_init(n_tokens: int, embd: int = 0, n_seq_max: int = 1) -> llama_batch:
     """A batch with room for tokens, each of which may belong to some sequences; all zeros."""
-    if n_tokens < 0 or n_tokens > 1 << 24 or not 0 <= n_seq_max <= 1 << 16 or embd:
-        raise ValueError(f"llama_batch_init: n_tokens={n_tokens}, embd={embd}, n_seq_max={n_seq_max}: need 0 to 2^24 "
-                         "tokens, no embeddings, and 0 to 65536 sequences")  # fmt: skip
+    if n_tokens < 0 or n_seq_max < 0 or n_tokens * max(1, n_seq_max) > MOST_PLACES or embd:
+        raise ValueError(f"llama_batch_init: n_tokens={n_tokens}, embd={embd}, n_seq_max={n_seq_max}: need no "
+                         f"embeddings, and 0 to {MOST_PLACES} tokens times sequences")  # fmt: skip
     batch = llama_batch()
     rows = (llama_token_p * (n_tokens + 1))()
     items = (llama_seq_id * (n_tokens * n_seq_max or 1))()
@@ -438,6 +464,24 @@ def llama_tokenize(
     return _write("llama_tokenize", tokens, n_tokens_max, ids, _integers)
 
 
+def _tokenize_c(number: int, text: int, text_len: int, tokens: int, room: int, add: bool, parse: bool) -> int:
+    """llama_tokenize for callers in C."""
+    model = _models.get(number)
+    if model is None:
+        return -(1 << 31)
+    buffer = ctypes.cast(tokens, llama_token_p) if tokens else None
+    return llama_tokenize(model, ctypes.string_at(text, max(0, text_len)), -1, buffer, room, add, parse)
+
+
+# The functions that programs take the address of, as they do with the shared library.
+_lib = SimpleNamespace(
+    llama_tokenize=ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int32, ctypes.c_size_t, ctypes.c_int32,
+        ctypes.c_bool, ctypes.c_bool,
+    )(_tokenize_c)
+)  # fmt: skip
+
+
 def llama_token_to_piece(vocab: Model, token: int, buf: Any, length: int, lstrip: int, special: bool) -> int:
     """Writes the bytes of a token, without some spaces before them; returns their number, negative if too many."""
     tokenizer = _tokenizer(vocab, "llama_token_to_piece")
@@ -582,7 +626,6 @@ def _count(model: Model, measure: Callable[[Any], int]) -> int:
 
 # Functions of a model or a vocabulary: what each returns of a Model.
 QUERIES: dict[str, Callable[[Model], Any]] = {
-    "llama_model_get_vocab": lambda m: m,
     "llama_model_n_ctx_train": lambda m: m.config.n_ctx_train,
     "llama_model_n_embd": lambda m: m.config.n_embd,
     "llama_model_n_embd_inp": lambda m: m.config.n_embd,
@@ -687,6 +730,13 @@ def _nothing(name: str, value: Any) -> Callable[..., Any]:
     return function
 
 
+llama_vocab_p, llama_model_p, llama_context_p, llama_memory_t, llama_kv_cache_p = (
+    Vocab,
+    Model,
+    Context,
+    Context,
+    Context,
+)
 globals().update(_constants())
 globals().update({name: _query(name, get, _model) for name, get in QUERIES.items()})
 globals().update({name: _query(name, get, _context) for name, get in CONTEXT_QUERIES.items()})

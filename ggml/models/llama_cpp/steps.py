@@ -12,6 +12,8 @@ from .base import Tokens, positional, refuse_others
 from .llama_grammar import language_of
 
 Criterion = Callable[[Sequence[int], np.ndarray], bool]
+LogitsProcessor = Callable[[np.ndarray, np.ndarray], np.ndarray]
+StoppingCriteria = Callable[[np.ndarray, np.ndarray], bool]
 
 
 class LlamaState(NamedTuple):
@@ -25,7 +27,7 @@ class LlamaState(NamedTuple):
     seed: int = 0
 
 
-class LogitsProcessorList(list[Callable[[np.ndarray, np.ndarray], np.ndarray]]):
+class LogitsProcessorList(list[LogitsProcessor]):
     """Functions of the ids so far and their logits, which return logits, as one function."""
 
     def __call__(self, input_ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -34,7 +36,7 @@ class LogitsProcessorList(list[Callable[[np.ndarray, np.ndarray], np.ndarray]]):
         return scores
 
 
-class StoppingCriteriaList(list[Callable[[np.ndarray, np.ndarray], bool]]):
+class StoppingCriteriaList(list[StoppingCriteria]):
     """Functions of the ids so far and their logits, of which one that is true ends a text, as one function."""
 
     def __call__(self, input_ids: np.ndarray, logits: np.ndarray) -> bool:
