@@ -308,6 +308,15 @@ def test_truncated_and_huge_pictures(monkeypatch):
             open_picture(source, "test")
 
 
+def test_decoders_may_raise_anything(monkeypatch):
+    def fail(file):
+        raise RuntimeError("no frame")
+
+    monkeypatch.setattr(Image, "open", fail)
+    with pytest.raises(ValueError, match="test: the picture is damaged or of an unknown format: no frame"):
+        open_picture(b"x", "test")
+
+
 def test_patches_are_in_the_order_of_a_convolution():
     values = np.arange(4 * 6 * 3, dtype=np.float32).reshape(4, 6, 3)
     found = pixels.patches(values, 2)
