@@ -142,7 +142,8 @@ def load(
             and of the keys and values only; all ranks make the same calls and get the same results, which are those of
             one rank. See docs/distributed.md.
         split: how the model is divided among the ranks: "tensor", each matrix by its rows.
-        mmproj: GGUF file with the model's encoder of pictures, or None; see docs/images.md.
+        mmproj: GGUF file with the model's encoder of pictures, or a folder as Hugging Face saves such a model; None for
+            texts only. See docs/images.md.
     Returns:
         Model.
     Raises:
