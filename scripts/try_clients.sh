@@ -19,7 +19,8 @@ for client in "$@"; do
   "$WORK/$client/bin/pip" install -q "${wheel[0]}[llm,serve]"
   read -ra packages <<<"${PACKAGES[$client]}"
   case $client in
-    langchain | instructor)
+    openai | anthropic | schemathesis) ;;
+    *)
       (cd "$WORK" && "$client/bin/ggml" replace-bindings llama-cpp-python)
       packages+=("llama-cpp-python>=0.3")
       ;;

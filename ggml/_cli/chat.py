@@ -109,15 +109,14 @@ class Conversation:
 
     def command(self, line):
         """Does what a command says; False if it ends the program."""
-        name, _, rest = line.partition(" ")
-        name, rest = name.lower(), rest.strip()
+        name, picture = line.lower(), re.fullmatch(r"/image\s+(.+)", line, re.I)
         if name in ("/exit", "/quit"):
             return False
         if name == "/reset":
             self.reset()
-        elif name == "/image":
+        elif picture:
             try:
-                self.add_picture(rest)
+                self.add_picture(picture[1])
             except (OSError, ValueError) as error:
                 print(f"ggml chat: {error}", file=sys.stderr)
         elif name == "/speed":

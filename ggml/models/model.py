@@ -153,7 +153,8 @@ def load(
             and of the keys and values only; all ranks make the same calls and get the same results, which are those of
             one rank. See docs/distributed.md.
         split: how the model is divided among the ranks: "tensor", each matrix by its rows.
-        mmproj: GGUF file with the model's encoder of pictures, or None; see docs/images.md.
+        mmproj: GGUF file with the model's encoder of pictures, or a folder as Hugging Face saves such a model; None for
+            texts only. See docs/images.md.
         kv_overrides: keys of a GGUF file with values that replace those of the file.
         snapshots: most copies of the states of a sequence, for models that have some (Mamba, Qwen 3.5, ...): a sequence
             that is shortened, or whose beginning another one takes, goes to the nearest copy and computes what follows

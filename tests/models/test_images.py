@@ -142,6 +142,14 @@ def test_files_have_the_keys_that_are_known(converted):
         assert re.sub(r"\d+", "{bid}", name.removesuffix(".weight").removesuffix(".bias")) in families
 
 
+def test_folders_are_opened_without_files(converted):
+    kind, record, folder = converted
+    with pytest.warns(UserWarning, match="no tokenizer"):
+        model = load(folder / "model", mmproj=folder / "model")
+    with model:
+        assert error(np.concatenate(model.embed_image(PICTURES)), record["embeddings"]) < 1e-9
+
+
 def test_the_end_of_a_row_is_in_the_encoder(tmp_path):
     record = hf_images.record("pixtral")
     folder = hf_images.write_folder(tmp_path / "model", record)
@@ -306,6 +314,15 @@ def test_truncated_and_huge_pictures(monkeypatch):
     for source in (file.getvalue(), PICTURES[0], Image.fromarray(PICTURES[0])):
         with pytest.raises(ValueError, match="1000 pixels, the limit of Pillow"):
             open_picture(source, "test")
+
+
+def test_decoders_may_raise_anything(monkeypatch):
+    def fail(file):
+        raise RuntimeError("no frame")
+
+    monkeypatch.setattr(Image, "open", fail)
+    with pytest.raises(ValueError, match="test: the picture is damaged or of an unknown format: no frame"):
+        open_picture(b"x", "test")
 
 
 def test_patches_are_in_the_order_of_a_convolution():

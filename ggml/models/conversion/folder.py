@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,38 @@ from ..._errors import rename
 from ..._owners import Owner
 from ..files.model_file import ModelFile
 from .checkpoint import Checkpoint
+from .images import plan_images
 from .plan import Weight, as_bf16, as_floats, check, new_tensor, plan_keys, plan_weights, row_of
 from .vocabulary import vocabulary
 
+Plan = Callable[[Checkpoint], tuple[dict[str, Any], dict[str, Weight]]]
 ALIGNMENT = 4  # bytes: what the values of a mapped tensor lie at
+
+
+def is_folder(path: Any) -> bool:
+    """Whether a path is that of a folder with a model."""
+    return isinstance(path, (str, bytes, os.PathLike)) and os.path.exists(
+        os.path.join(os.fsdecode(path), "config.json")
+    )
+
+
+def open_images(path: str | os.PathLike[str], mmap: bool = True) -> ModelFile | FolderFile:
+    """Opens a file with an encoder of pictures, or a folder with a model that has one."""
+    return FolderFile(path, mmap, plan_images) if is_folder(path) else ModelFile(path, mmap)
 
 
 def open_model(path: str | os.PathLike[str], mmap: bool = True) -> ModelFile | FolderFile:
     """Opens a GGUF file or a folder with a model."""
-    is_folder = isinstance(path, (str, bytes, os.PathLike)) and os.path.exists(
-        os.path.join(os.fsdecode(path), "config.json")
-    )
-    return FolderFile(path, mmap) if is_folder else ModelFile(path, mmap)
+    return FolderFile(path, mmap) if is_folder(path) else ModelFile(path, mmap)
+
+
+def plan_text(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Weight]]:
+    """The keys and tensors of the language model, checked."""
+    row = row_of(checkpoint)
+    keys = plan_keys(checkpoint, row)
+    weights = plan_weights(checkpoint, row)
+    check(checkpoint, keys, weights, row)
+    return keys | vocabulary(checkpoint, weights["token_embd.weight"].shape[0]), weights
 
 
 class Keys(dict[str, Any]):
@@ -42,7 +63,7 @@ class FolderFile(Owner):
     the offset of the data. The others are in memory.
     """
 
-    def __init__(self, path: str | os.PathLike[str], mmap: bool = True) -> None:
+    def __init__(self, path: str | os.PathLike[str], mmap: bool = True, plan: Plan | None = None) -> None:
         self.path = os.fsdecode(path)
         self.tensors: dict[str, Any] = {}
         self.places: dict[str, tuple[str, int]] = {}
@@ -50,7 +71,7 @@ class FolderFile(Owner):
         self._ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         try:
             with warnings.catch_warnings(record=True) as caught:
-                self._open(mmap)
+                self._open(mmap, plan or plan_text)
         except ValueError as error:
             self.close()
             raise ValueError(as_load(str(error))) from None
@@ -64,13 +85,10 @@ class FolderFile(Owner):
         for item in caught:
             warnings.warn(as_load(str(item.message)), stacklevel=6)
 
-    def _open(self, mmap: bool) -> None:
+    def _open(self, mmap: bool, plan: Plan) -> None:
         checkpoint = Checkpoint(self.path)
-        row = row_of(checkpoint)
-        self.metadata = Keys(plan_keys(checkpoint, row))
-        weights = plan_weights(checkpoint, row)
-        check(checkpoint, self.metadata, weights, row)
-        self.metadata |= vocabulary(checkpoint, weights["token_embd.weight"].shape[0])
+        keys, weights = plan(checkpoint)
+        self.metadata = Keys(keys)
         for name, weight in weights.items():
             self._add(checkpoint, name, weight, mmap)
         checkpoint.close()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import named
+from ..conversion.folder import open_images
 from ..run.batch import image_tokens
 from ..run.decoder import STEP
 from ..run.runner import Runner
@@ -25,7 +26,7 @@ class Images:
     Args:
         runner: of the language model.
         prompts: makes tokens of texts.
-        mmproj: file with an encoder, or None.
+        mmproj: file with an encoder, folder as Hugging Face saves a model that has one, or None.
         mmap: whether it is mapped.
     """
 
@@ -40,7 +41,7 @@ class Images:
     @named("load")
     def _open(self, path: str | os.PathLike[str], mmap: bool) -> Tower:
         """The encoder of a file, if its embeddings are those of the language model."""
-        tower, width = Tower(path, self.runner.threads, mmap), self.runner.config.n_embd
+        tower, width = Tower(open_images(path, mmap), self.runner.threads), self.runner.config.n_embd
         if tower.dim == width:
             return tower
         dim = tower.dim

@@ -6,7 +6,6 @@ import base64
 import binascii
 import io
 import os
-import struct
 import warnings
 from typing import Any
 
@@ -16,7 +15,6 @@ from ..._errors import rename
 from ..._extras import require
 
 LONGEST = 200  # most pixels of the longer side for each of the shorter one
-DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, struct.error)  # of decoders
 
 
 def open_picture(source: Any, caller: str) -> Any:
@@ -73,7 +71,9 @@ def open_picture(source: Any, caller: str) -> Any:
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         limit = Image.MAX_IMAGE_PIXELS
         raise ValueError(f"{caller}: {name} has more than {limit} pixels, the limit of Pillow") from None
-    except DAMAGED as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # decoders raise what they meet
         raise ValueError(f"{caller}: {name} is damaged or of an unknown format: {str(error)[:100]}") from None
 
 

@@ -142,9 +142,8 @@ class Tower(Owner):
     """Encodes pictures. Calls of several threads must take turns.
 
     Args:
-        path: the file.
+        file: path of a file, or one that is open and that the tower closes: its `metadata`, `tensors` and `path`.
         threads: threads to compute with.
-        mmap: whether the file is mapped.
 
     Attributes:
         row: of the table of projectors.
@@ -152,11 +151,11 @@ class Tower(Owner):
         dim: elements of an embedding.
     """
 
-    def __init__(self, path: str | os.PathLike[str], threads: int = -1, mmap: bool = True) -> None:
+    def __init__(self, file: Any, threads: int = -1) -> None:
         self.threads = threads
         self.graphs: OrderedDict[tuple[int, int], Graph] = OrderedDict()
         self.known: OrderedDict[bytes, Encoded] = OrderedDict()
-        self.file = ModelFile(path, mmap)
+        self.file = ModelFile(file) if isinstance(file, (str, os.PathLike)) else file
         try:
             self.row, self.config = vision_config(self.file.metadata, self.file.path)
             side = self.config.own["image"] // self.config.own["patch"]
