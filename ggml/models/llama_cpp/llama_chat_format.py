@@ -229,18 +229,3 @@ def chat_formatter_to_chat_completion_handler(chat_formatter: ChatFormatter) -> 
 for _name, _format in FORMATS.items():
     register_chat_format(_name)(_format)
 register_chat_format("chatml-function-calling")(FORMATS["chatml"])
-
-
-class Llava15ChatHandler:
-    """The name of what answers conversations with images there; it cannot be made here.
-
-    Raises:
-        NotImplementedError: always.
-    """
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        raise NotImplementedError(f"{type(self).__name__}: images in conversations are not supported")
-
-
-VISION = "MTMD Gemma4 Obsidian Moondream Llava16 NanoLlava Llama3VisionAlpha MiniCPMv26 Qwen25VL".split()
-globals().update({f"{_name}ChatHandler": type(f"{_name}ChatHandler", (Llava15ChatHandler,), {}) for _name in VISION})
