@@ -85,8 +85,8 @@ def queries(g, b, h):
 
 def part(g, x, first, size):
     """`size` elements of each head of x: [size, heads, N]."""
-    _, heads, n, _ = x.contents.ne
-    return ggml.ggml_cont(g.ctx, ggml.ggml_view_3d(g.ctx, x, size, heads, n, *x.contents.nb[1:3], 4 * first))
+    (_, heads, n, _), (_, of_head, of_token, _) = x.contents.ne, x.contents.nb
+    return ggml.ggml_cont(g.ctx, ggml.ggml_view_3d(g.ctx, x, size, heads, n, of_head, of_token, 4 * first))
 
 
 def by_head(g, x, w):

@@ -8,8 +8,9 @@ def slices(g, x, *parts):
     n, nb, views, first = x.contents.ne[1], x.contents.nb[1], [], 0
     for part in parts:
         if isinstance(part, tuple):
-            views.append(ggml.ggml_view_3d(g.ctx, x, *part, n, 4 * part[0], nb, 4 * first))
-            first += part[0] * part[1]
+            size, heads = part
+            views.append(ggml.ggml_view_3d(g.ctx, x, size, heads, n, 4 * size, nb, 4 * first))
+            first += size * heads
         else:
             views.append(ggml.ggml_view_2d(g.ctx, x, part, n, nb, 4 * first))
             first += part
@@ -19,8 +20,8 @@ def slices(g, x, *parts):
 def by_sequence(g, x):
     """x [a, b, N] as a view [a, b, T, S]."""
     sequences, nb = g.inputs.n_sequences, x.contents.nb
-    tokens = g.n_tokens // sequences
-    return ggml.ggml_view_4d(g.ctx, x, *x.contents.ne[:2], tokens, sequences, nb[1], nb[2], tokens * nb[2], 0)
+    (a, b, *_), tokens = x.contents.ne, g.n_tokens // sequences
+    return ggml.ggml_view_4d(g.ctx, x, a, b, tokens, sequences, nb[1], nb[2], tokens * nb[2], 0)
 
 
 def heads_and_state(g, i, y, heads):

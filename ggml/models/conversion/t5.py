@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..arch.t5 import FAR
 from .checkpoint import Checkpoint
 from .fields import Fields
@@ -67,4 +69,5 @@ def with_output(checkpoint: Checkpoint, row: Row) -> Row:
         return row
     values["tie_word_embeddings"] = False  # type: ignore[index]
     own = any(name.endswith("lm_head.weight") for name in checkpoint.stored)
-    return row if own else row._replace(names={**row.names, "shared": ["token_embd", "output"]})
+    names = row.names_of(checkpoint.config)
+    return row if own else replace(row, names={**names, "shared": ["token_embd", "output"]})

@@ -37,8 +37,8 @@ class Translating:
         text.prompt_ids = list(ids)
         return text
 
-    def advance(self, texts: Sequence[Generation]) -> None:
-        """Gives each of some texts its next token."""
+    def advance(self, texts: Sequence[Generation]) -> dict[Generation, Exception]:
+        """Gives each of some texts its next token; none fails alone."""
         for text in texts:
             self.runner.check("generate")
             if len(text.context) > self.runner.n_ctx:
@@ -52,6 +52,7 @@ class Translating:
             text.accept(logits)
             if text.finish_reason is not None:
                 self._decodings.pop(text)[0].close()
+        return {}
 
     def _decoding(self, text: Generation) -> Decoding:
         """The decoder of a text: a new one at its beginning, and after a change of the adapters."""

@@ -29,7 +29,7 @@ class VocabularyFile(Owner):
     @named("Llama")
     def __init__(self, path: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> None:
         path = os.fspath(path)
-        handle = ggml.gguf_init_from_file(path, ggml.gguf_init_params(no_alloc=True, ctx=None))
+        handle: Any = ggml.gguf_init_from_file(path, ggml.gguf_init_params(no_alloc=True, ctx=None))
         try:
             self.metadata = Metadata(handle)
             self.metadata.override(overrides or {}, "Llama")

@@ -98,7 +98,8 @@ def rotated(g: Any, x: Tensor) -> Tensor:
         halves.append(
             ggml.ggml_rope_ext(ctx, half, places, None, size // 2, mode, 0, ROPE_BASE, scale, 0.0, 1.0, 0.0, 0.0)
         )
-    return ggml.ggml_concat(ctx, *halves, 0)
+    first, second = halves
+    return ggml.ggml_concat(ctx, first, second, 0)
 
 
 def scaled(g: Any, x: Tensor, name: str) -> Tensor:
