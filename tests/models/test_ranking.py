@@ -11,13 +11,13 @@ for library in ("safetensors", "tokenizers", "jinja2"):  # of the extra [test]; 
 
 import hf_models  # noqa: E402
 import tokenizers  # noqa: E402
+from hf_tokenizers import WORDS, add_tokenizer, word_pieces  # noqa: E402
 from tokenizers import pre_tokenizers, processors  # noqa: E402
 
 from ggml._cli import main  # noqa: E402
 from ggml.models import convert, load  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no tokenizer")
-WORDS = ("one", "two", "three", "four", "five", "yes", "no")
 
 
 def folder_of(path, kind, **change):
@@ -28,32 +28,6 @@ def folder_of(path, kind, **change):
 def error(found, expected):
     found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
     return ((found - expected) ** 2).sum() / (expected**2).sum()
-
-
-def add_tokenizer(folder, model, before, after=None, special=(), **settings):
-    """Writes tokenizer.json and tokenizer_config.json."""
-    tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.pre_tokenizer = before
-    tokenizer.add_special_tokens(list(special))
-    if after is not None:
-        tokenizer.post_processor = after
-    tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    return tokenizer
-
-
-def word_pieces(folder):
-    """A vocabulary of BERT's kind, by the library."""
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS]
-    vocabulary = {name: i for i, name in enumerate(names)}
-    model = tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix="##")
-    after = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    found = add_tokenizer(folder, model, pre_tokenizers.BertPreTokenizer(), after, names[:4],
-                          cls_token="[CLS]", sep_token="[SEP]", unk_token="[UNK]", pad_token="[PAD]")  # fmt: skip
-    found.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return found
 
 
 def byte_level(folder, after=None, special=(), **settings):
