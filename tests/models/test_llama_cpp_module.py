@@ -49,8 +49,6 @@ def test_constants():
     assert llama_cpp.GGML_TYPE_Q8_0 == ggml.GGML_TYPE_Q8_0
     assert all(hasattr(llama_cpp, name) for name in llama_cpp.__all__)
     assert llama_cpp.ChatCompletionStreamResponseDeltaEmpty == llama_cpp.llama_types.ChatCompletionChunkDeltaEmpty
-    with pytest.raises(NotImplementedError, match="Qwen25VLChatHandler: images in conversations are not supported"):
-        llama_chat_format.Qwen25VLChatHandler(clip_model_path="x")
 
 
 @pytest.mark.parametrize("name", RECORDED["formats"])

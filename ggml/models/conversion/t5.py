@@ -65,7 +65,7 @@ def with_output(checkpoint: Checkpoint, row: Row) -> Row:
     """
     values = checkpoint.config.values
     scaled = values.get("scale_decoder_outputs", values.get("tie_word_embeddings") is not False)
-    if row.arch != "t5" or scaled:
+    if row.keys is not encoder_decoder or scaled:
         return row
     values["tie_word_embeddings"] = False  # type: ignore[index]
     own = any(name.endswith("lm_head.weight") for name in checkpoint.stored)
