@@ -77,6 +77,13 @@ def add_arguments(parser):
         metavar=PAIR,
         help="adapter, which MODEL:NAME in a request asks for; can be repeated",
     )
+    parser.add_argument(
+        "--mmproj",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="encoder of pictures of a model, in the order of the models; requests have pictures as data: URLs",
+    )
     parser.add_argument("--exact", action="store_true", help="answers do not depend on other requests; slower")
     parser.add_argument(
         "--memory",
@@ -128,6 +135,13 @@ def models_of(options):
     return found
 
 
+def encoders_of(options, models):
+    """The encoders by the names of the models."""
+    if len(options.mmproj) > len(models):
+        raise ValueError(f"{len(options.mmproj)} files of --mmproj for {len(models)} models")
+    return dict(zip(models, options.mmproj, strict=False))
+
+
 def run(options):
     require("", ["fastapi", "uvicorn", "prometheus_client"], "'ggml-cython[serve,llm]'")
     import uvicorn
@@ -141,8 +155,9 @@ def run(options):
             " a key",
             file=sys.stderr,
         )
+    models = models_of(options)
     application = app(
-        models_of(options),
+        models,
         n_ctx=options.ctx,
         sequences=options.sequences,
         threads=options.threads,
@@ -156,6 +171,7 @@ def run(options):
         keys=keys,
         cors=options.cors,
         adapters={name: model_path(file) for name, file in options.lora},
+        encoders=encoders_of(options, models),
     )
     uvicorn.run(
         application,

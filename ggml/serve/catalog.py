@@ -27,15 +27,17 @@ class Entry:
 
     Attributes:
         source: its file, or a model that a program opened, which stays open.
-        adapter: a file, or None.
+        adapter, encoder: files, or None.
         model: None while it is not open.
         users: requests that use it now.
         used: when the last one began, of time.monotonic.
         bytes: of its weights, keys and values.
     """
 
-    def __init__(self, name: str, source: Source, adapter: str | Path | None = None) -> None:
-        self.name, self.source, self.adapter = name, source, adapter
+    def __init__(
+        self, name: str, source: Source, encoder: str | Path | None = None, adapter: str | Path | None = None
+    ) -> None:
+        self.name, self.source, self.encoder, self.adapter = name, source, encoder, adapter
         self.created = int(time.time())
         self.model: Model | None = None
         self.users, self.used, self.bytes = 0, 0.0, 0
@@ -87,11 +89,15 @@ class Catalog:
         self._options, self._engine, self._opening = options, engine, asyncio.Lock()
         self.entries: dict[str, Entry] = {}
         for name, source in named_sources(models).items():
-            self.entries[name] = Entry(name, source)
+            self.entries[name] = Entry(name, source, options.encoders.get(name))
+        files = [name for name, entry in self.entries.items() if not isinstance(entry.source, Model)]
+        for name in options.encoders:
+            if name not in files:
+                raise ValueError(f"serve: encoders: {name!r} is no model of a file: need one of {', '.join(files)}")
         for name, adapter in options.adapters.items():
             for base, entry in list(self.entries.items()):
                 if entry.adapter is None and not isinstance(entry.source, Model):
-                    self.entries[f"{base}:{name}"] = Entry(f"{base}:{name}", entry.source, adapter)
+                    self.entries[f"{base}:{name}"] = Entry(f"{base}:{name}", entry.source, entry.encoder, adapter)
         if not self.entries:
             raise ValueError("serve: need at least one model")
         for entry in self.entries.values():
@@ -122,6 +128,7 @@ class Catalog:
             "threads": options.threads,
             "kv_type": options.kv_type,
             "lora": [entry.adapter] if entry.adapter else [],
+            "mmproj": entry.encoder,
         }
         try:
             model = await run_in_threadpool(load, entry.source, **settings)

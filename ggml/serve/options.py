@@ -33,6 +33,7 @@ class Options:
         keys: one of these must come with each request; none: no key is needed.
         cors: origins whose pages may use the server from a browser.
         adapters: files of adapters by name: "MODEL:NAME" in a request means the model with the adapter.
+        encoders: files with encoders of pictures (mmproj), by the names of the models that take these.
     """
 
     n_ctx: int | None = None
@@ -51,6 +52,7 @@ class Options:
     keys: Sequence[str] = ()
     cors: Sequence[str] = ()
     adapters: Mapping[str, str | Path] = field(default_factory=dict)
+    encoders: Mapping[str, str | Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         least = {"sequences": 1, "kept": 0, "chunk": 1, "queue": 0, "timeout": 0, "body_timeout": 0, "body": 1}
