@@ -21,93 +21,48 @@ def pair(text):
     return name, file
 
 
+# Name, type, default, name of the value, help
+VALUES = [
+    ("--host", str, "127.0.0.1", "ADDRESS", "address to listen at (%(default)s: this machine only)"),
+    ("--port", between(0, 65535), 8080, "N", "port (%(default)s)"),
+    ("--api-key-file", str, None, "FILE", "file with a key on each line"),
+    ("--ctx", between(1, 1 << 24), None, "N", "tokens of context (default: up to 4096)"),
+    ("--sequences", between(1, 1 << 12), 8, "N", "texts that are computed together (%(default)s)"),
+    ("--tokens", between(1, 1 << 30), None, "N",
+     "tokens whose keys and values are kept (default: half of --sequences times --ctx)"),
+    ("--chunk", between(1, 1 << 16), 128, "N", "most tokens of a step, which other texts wait for (%(default)s)"),
+    ("--threads", between(1, 512), None, "N", "threads (default: all CPUs)"),
+    ("--memory", number(0.01, 1e6), None, "GB",
+     "most memory of open models: the least recently used are closed (default: no limit)"),
+    ("--queue", between(0, 1 << 20), 256, "N",
+     "texts that wait; requests beyond get status 429 (%(default)s)"),
+    ("--timeout", number(1, 1e6), 600, "S", "seconds that a request may take (%(default)s)"),
+]  # fmt: skip
+# The same of options that can be repeated
+LISTS = [
+    ("--alias", str, "NAME", "name of a model in requests, in the order of the models (default: that of the file)"),
+    ("--api-key", str, "KEY", "key that requests must have. Others see it in the list of processes"),
+    ("--lora", pair, PAIR, "adapter, which MODEL:NAME in a request asks for"),
+    ("--mmproj", str, "FILE",
+     "encoder of pictures of a model, in the order of the models; requests have pictures as data: URLs"),
+    ("--cors", str, "ORIGIN", "origin whose pages may use the server, * for any"),
+]  # fmt: skip
+
+
 def add_arguments(parser):
-    add_model(
-        parser,
-        nargs="+",
-        metavar="MODEL",
-        help="GGUF file, or an installed package with one; the first one"
-        " answers requests that name none, the others are opened when they are asked for",
+    text = (
+        "GGUF file, or an installed package with one; the first one answers requests that name none, the others are "
+        "opened when they are asked for"
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (%(default)s: this machine only)")
-    parser.add_argument("--port", type=between(0, 65535), default=8080, metavar="N", help="port (%(default)s)")
-    parser.add_argument(
-        "--alias",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="name of a model in requests, in the order of the models (default: that of the file)",
-    )
-    parser.add_argument(
-        "--api-key",
-        action="append",
-        default=[],
-        metavar="KEY",
-        help="key that requests must have; can be repeated. Others see it in the list of processes",
-    )
-    parser.add_argument("--api-key-file", metavar="FILE", help="file with a key on each line")
-    parser.add_argument("--ctx", type=between(1, 1 << 24), metavar="N", help="tokens of context (default: up to 4096)")
-    parser.add_argument(
-        "--sequences",
-        type=between(1, 1 << 12),
-        default=8,
-        metavar="N",
-        help="texts that are computed together (%(default)s)",
-    )
-    parser.add_argument(
-        "--tokens",
-        type=between(1, 1 << 30),
-        metavar="N",
-        help="tokens whose keys and values are kept (default: half of --sequences times --ctx)",
-    )
-    parser.add_argument(
-        "--chunk",
-        type=between(1, 1 << 16),
-        default=128,
-        metavar="N",
-        help="most tokens of a step, which other texts wait for (%(default)s)",
-    )
-    parser.add_argument("--threads", type=between(1, 512), metavar="N", help="threads (default: all CPUs)")
+    add_model(parser, nargs="+", metavar="MODEL", help=text)
+    for name, kind, default, value, text in VALUES:
+        parser.add_argument(name, type=kind, default=default, metavar=value, help=text)
+    for name, kind, value, text in LISTS:
+        parser.add_argument(
+            name, action="append", type=kind, default=[], metavar=value, help=f"{text}; can be repeated"
+        )
     parser.add_argument("--kv-type", choices=KV_TYPES, default="f16", help="type of keys and values (%(default)s)")
-    parser.add_argument(
-        "--lora",
-        action="append",
-        type=pair,
-        default=[],
-        metavar=PAIR,
-        help="adapter, which MODEL:NAME in a request asks for; can be repeated",
-    )
-    parser.add_argument(
-        "--mmproj",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="encoder of pictures of a model, in the order of the models; requests have pictures as data: URLs",
-    )
     parser.add_argument("--exact", action="store_true", help="answers do not depend on other requests; slower")
-    parser.add_argument(
-        "--memory",
-        type=number(0.01, 1e6),
-        metavar="GB",
-        help="most memory of open models: the least recently used are closed (default: no limit)",
-    )
-    parser.add_argument(
-        "--queue",
-        type=between(0, 1 << 20),
-        default=256,
-        metavar="N",
-        help="texts that wait; requests beyond get status 429 (%(default)s)",
-    )
-    parser.add_argument(
-        "--timeout", type=number(1, 1e6), default=600, metavar="S", help="seconds that a request may take (%(default)s)"
-    )
-    parser.add_argument(
-        "--cors",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help="origin whose pages may use the server, * for any; can be repeated",
-    )
 
 
 def keys_of(options):
