@@ -18,7 +18,7 @@ import tiny_models  # noqa: E402
 from fastapi.testclient import TestClient  # noqa: E402
 from server import GREEDY, HI, SETTINGS  # noqa: E402
 
-from ggml.models import load  # noqa: E402
+from ggml.models import convert, load  # noqa: E402
 from ggml.models.chat.fim import infill_ids  # noqa: E402
 from ggml.serve import app  # noqa: E402
 
@@ -172,8 +172,7 @@ def test_tokens_and_templates(client, model):
 
 def test_documents(client, model, monkeypatch):
     body = {"query": "q", "documents": ["a", {"text": "bb"}, "ccc"]}
-    if not hasattr(model, "rank"):
-        assert post(client, "/v1/rerank", 501, **body)["error"]["type"] == "not_implemented_error"
+    assert "the model has no classifier" in post(client, "/v1/rerank", 400, **body)["error"]["message"]
     ranks = lambda self, query, texts: [len(text) % 3 for text in texts]  # noqa: E731
     monkeypatch.setattr(type(model), "rank", ranks, raising=False)
     found = post(client, "/v1/rerank", top_n=2, return_documents=True, **body)["results"]
@@ -191,3 +190,19 @@ def test_a_model_of_embeddings_alone(tmp_path):
         np.testing.assert_array_equal(np.array(found, np.float32), expected)
         error = post(client, "/v1/completions", 400, prompt=[5])["error"]
         assert "gives embeddings only" in error["message"]
+
+
+def test_documents_by_a_classifier(tmp_path):
+    pytest.importorskip("safetensors")
+    import hf_models
+    from hf_tokenizers import word_pieces
+
+    recorded, documents = hf_models.record("bert+classes"), ["two", "three four", "one"]
+    word_pieces(hf_models.write_folder(tmp_path / "folder", recorded["config"], recorded["shapes"]))
+    convert(tmp_path / "folder", tmp_path / "c.gguf")
+    with load(tmp_path / "c.gguf", threads=1) as model:
+        expected = model.rank("one", documents)
+    with TestClient(app({"c": tmp_path / "c.gguf"}, threads=1)) as client:
+        found = post(client, "/v1/rerank", query="one", documents=documents)["results"]
+    assert [row["index"] for row in found] == np.argsort(-expected).tolist()
+    assert [row["relevance_score"] for row in found] == np.sort(expected)[::-1].tolist()

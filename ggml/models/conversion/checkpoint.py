@@ -6,7 +6,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ import ggml
 from ..._extras import require
 from . import fp8, mxfp4
 from .fields import Fields, optional_json, read_json
+from .stored import Stored, as_floats
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 PICKLES = re.compile(r"(pytorch_model|adapter_model).*\.(bin|pt|pth)$")
@@ -29,25 +30,6 @@ TYPES = {
 }
 SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
          "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8}  # fmt: skip
-
-
-class Stored(NamedTuple):
-    """A tensor in a shard.
-
-    Attributes:
-        name: of the tensor.
-        shape: in NumPy order.
-        dtype: name of its type, as in safetensors.
-        path, offset: where its bytes lie.
-        scales: of MXFP4 the tensor of the scales.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    path: str
-    offset: int
-    scales: Stored | None = None
 
 
 class Shards:
@@ -120,10 +102,7 @@ class Shards:
 
     def floats(self, stored: Stored) -> np.ndarray:
         """The values of a tensor as f32."""
-        values = self.read(stored)
-        if stored.dtype == "BF16":
-            return (values.astype(np.uint32) << 16).view(np.float32)
-        return values.astype(np.float32)
+        return as_floats(self.read(stored))
 
     def close(self) -> None:
         """Forgets the mappings; arrays that were read keep theirs."""

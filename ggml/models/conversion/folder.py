@@ -16,7 +16,8 @@ from ..._owners import Owner
 from ..files.model_file import ModelFile
 from .checkpoint import Checkpoint
 from .images import plan_images
-from .plan import Weight, as_bf16, as_floats, check, new_tensor, plan_keys, plan_weights, row_of
+from .plan import Weight, check, new_tensor, plan_keys, plan_weights, row_of
+from .stored import as_bf16, as_floats
 from .vocabulary import vocabulary
 
 Plan = Callable[[Checkpoint], tuple[dict[str, Any], dict[str, Weight]]]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .checkpoint import Stored
-    from .fields import Fields
+from .fields import Fields
+from .stored import Stored
 
 BLOCKS = [128, 128]
 METHODS = ("fp8", "fbgemm_fp8", "compressed-tensors")

@@ -16,10 +16,11 @@ from ..._errors import bare as bare_message
 from ..vision import PROJECTORS as VISION
 from ..vision.encoder import ROPE_BASE
 from ..vision.tower import ARCH, tower_nodes, vision_config
-from .checkpoint import TYPES, Checkpoint, Stored
+from .checkpoint import TYPES, Checkpoint
 from .fields import Fields, optional_json
 from .parts import Keys, Part, flat, pairs_side_by_side
 from .plan import NUMBER, Recorded, Weight, model_name, new_tensor
+from .stored import Stored
 
 # What class names put before the names of an encoder's tensors, and of a projector's
 ENCODERS = ("vision_tower.vision_model.", "vision_tower.", "vision_model.")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from .checkpoint import Stored
+from .stored import Stored
 
 BLOCKS, SCALES = "_blocks", "_scales"  # at the ends of the names
 
@@ -23,9 +20,9 @@ def join(stored: dict[str, Stored]) -> None:
                 f"convert: {blocks.path}: tensor {blocks.name!r} is {list(blocks.shape)} of {blocks.dtype}, "
                 f"{scales.name!r} {list(scales.shape)} of {scales.dtype}: need U8, and 16 bytes for each scale"
             )
-        kind, shape = type(blocks), (*scales.shape[:-1], 32 * scales.shape[-1])
-        exponents = kind(scales.name, scales.shape, "MXFP4", scales.path, scales.offset)
-        stored[name] = kind(name, shape, "MXFP4", blocks.path, blocks.offset, exponents)
+        shape = (*scales.shape[:-1], 32 * scales.shape[-1])
+        exponents = Stored(scales.name, scales.shape, "MXFP4", scales.path, scales.offset)
+        stored[name] = Stored(name, shape, "MXFP4", blocks.path, blocks.offset, exponents)
 
 
 def blocks_of_ggml(scales: np.ndarray, blocks: np.ndarray) -> np.ndarray:

@@ -21,12 +21,13 @@ from ..arch.base import Builder, Inputs
 from ..arch.keeps import Shared
 from ..files.config import read_config
 from . import fp8
-from .checkpoint import SINGLE, TYPES, Checkpoint, Stored
+from .checkpoint import SINGLE, TYPES, Checkpoint
 from .classes import reranker
 from .fields import Fields, optional_json
 from .modules import Modules
 from .parts import Keys, Part, Row
 from .rows import BY_CLASS
+from .stored import Stored, as_floats
 from .t5 import with_output
 
 # What class names put before the names of their parts: the first that fits is left out
@@ -99,20 +100,6 @@ def is_transposed(part: Part, stored: Stored, c: Fields) -> bool:
     if part.n_in is not None and part.n_in(c) != stored.shape[-1]:
         return True
     return part.transposed and stored.dtype != "MXFP4"
-
-
-def as_floats(values: np.ndarray) -> np.ndarray:
-    """Values as f32; those of u16 are the bits of bf16."""
-    if values.dtype == np.uint16:
-        return (values.astype(np.uint32) << 16).view(np.float32)
-    return values.astype(np.float32)
-
-
-def as_bf16(values: np.ndarray) -> np.ndarray:
-    """The bits of f32 values as bf16, rounded to the nearest, of two equally near ones to the even one."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
 
 
 def row_of(checkpoint: Checkpoint) -> Row:

@@ -82,8 +82,6 @@ async def rerank(body: RerankRequest, request: Request) -> dict[str, Any]:
     documents = [text_of(document) for document in body.documents]
 
     def work(model: Any) -> list[float]:
-        if not hasattr(model, "rank"):
-            raise NotImplementedError("this version cannot rank documents")
         return [float(score) for score in model.rank(body.query, documents)]
 
     scores = await service_of(request).compute(body.model, work)
