@@ -2,6 +2,7 @@
 
 from collections import deque
 
+import numpy as np
 import pytest
 
 for library in ("gguf", "tokenizers"):  # of the extra [test]
@@ -76,6 +77,28 @@ def test_a_remembered_beginning_is_not_computed_again(tmp_path):
         while scheduler.active:
             scheduler.step()
         assert again.cached == 120 and again.ids == texts[3].ids  # of what the sequence still holds
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3"])
+def test_what_is_remembered_is_not_taken_over_after_a_change(kind, tmp_path):
+    """Its keys and values are those of the weights before."""
+    path, lora = tiny_models.write(tmp_path / "m.gguf", kind), tiny_models.write_lora(tmp_path / "a.gguf", kind)
+    asked = prompts(2)[1]
+    with load(path, n_ctx=256, lora=[lora], kv_type="f32") as model:
+        expected = model.logits(asked)[-1]
+    with load(path, n_ctx=256, kv_type="f32") as model:
+        scheduler = Scheduler(model.writer, kept=8)
+        scheduler.start(model.generate(asked, max_tokens=2, **GREEDY))
+        while scheduler.active:
+            scheduler.step()
+        before = model.logits(asked)[-1]
+        model.set_lora(lora)
+        text = model.generate(asked, max_tokens=1, temperature=0, logprobs=3)
+        list(text)
+        assert text.cached == 0
+        log = expected - np.log(np.exp(expected.astype(np.float64)).sum())
+        assert text.logprobs[0].logprob == pytest.approx(log.max(), abs=1e-4)
+        assert abs(expected - before).max() > 0.01
 
 
 def test_the_youngest_is_put_back_where_memory_runs_out(path):

@@ -33,9 +33,11 @@ class Sequences:
         self.parked: weakref.WeakKeyDictionary[Any, Held] = weakref.WeakKeyDictionary()
 
     def forget(self) -> None:
-        """Empties all sequences; the texts that go on compute what they held again."""
+        """Empties all sequences, copies included; the texts that go on compute what they held again."""
         self.owners.clear()
         self.parked.clear()
+        for held in list(self.memory.sequences):  # something may still hold on to one, as a scheduler does
+            self.memory.shorten(held, 0)
         for number in range(len(self.items)):
             self.items[number] = self.memory.new()
 
