@@ -28,6 +28,7 @@ class Part(NamedTuple):
         plus: what is added to a weight, for norms that multiply by 1 + w.
         shape: function of the settings and the shape that gives another one; or None.
         function: function of the settings and the values as f32 that gives other ones.
+        place: of a vector that is one of several of a tensor [n, 1, 1, vectors], which one; else -1.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Part(NamedTuple):
     function: Callable[[Fields, np.ndarray], np.ndarray] | None = None
     columns: Callable[[Fields, int], np.ndarray] | None = None
     n_in: Callable[[Fields], int] | None = None
+    place: int = -1
 
     @property
     def unchanged(self) -> bool:

@@ -33,7 +33,7 @@ from .t5 import with_output
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "model.text_model.", "language_model.model.", "language_model.", "model.",
-             "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.")  # fmt: skip
+             "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.", "rwkv.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "embed_vision.", "audio_tower.",
           "embed_audio.", "connector.")  # fmt: skip
 DENSE = {f"{name}.linear": name for name in heads.DENSE}
@@ -42,7 +42,8 @@ OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", 
            "InternVLForConditionalGeneration")  # fmt: skip
 TEXT_CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
                 "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM"}  # fmt: skip
-SUBLAYER = re.compile(r"(block\.\d+\.layer)\.(\d)")  # of T5: the second number tells parts apart
+# of T5 and of RWKV-7: the second number tells parts apart
+SUBLAYER = re.compile(r"(block\.\d+\.layer|_lora\.lora)\.(\d)")
 LAYER = re.compile(r"layers\.(\d+)\.")
 # Parts beside Qwen's layers that predict further tokens, by the names that others have for them
 BEHIND = {"fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "shared_head.norm"}
@@ -195,14 +196,14 @@ def targets_of(names: Mapping[str, Any], name: str) -> list[tuple[Part, str, int
     stem, _, suffix = pattern.rpartition(".")
     if suffix not in ("weight", "bias"):
         stem, suffix = pattern, "weight"
-    targets = DENSE.get(stem) or names.get(stem) or []
+    targets = DENSE.get(stem) or names.get(f"{stem}.{suffix}") or names.get(stem) or []
     found = []
     for target in targets if isinstance(targets, list) else [targets]:
         part = target if isinstance(target, Part) else Part(target)
         new = part.name.format(*numbers[:1])
         if not new.endswith(ENDS):
             new += f".{suffix}"
-        place = numbers[-1] if len(numbers) > part.name.count("{}") else 0
+        place = numbers[-1] if len(numbers) > part.name.count("{}") else max(part.place, 0)
         found.append((part, new.removesuffix("."), place))
     return found
 
@@ -222,9 +223,9 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
                 f"convert: {other.path}: tensor {other.name!r} is {list(other.shape)} of {other.dtype}, "
                 f"{first.name!r} {list(first.shape)} of {first.dtype}: need equal ones"
             )
-    if not 1 <= len(first.shape) <= 3 or 0 in first.shape or (len(first.shape) == 3 and len(parts) > 1):
-        raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need 1 to 3 dimensions")
     given = part.reshaped(checkpoint.config, first.shape)
+    if not 1 <= len(first.shape) <= 3 or 0 in first.shape or (len(given) == 3 and len(parts) > 1):
+        raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need 1 to 3 dimensions")
     if math.prod(given) != math.prod(first.shape):
         raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need {list(given)}")
     vectors = len(given) == 1 or (name.endswith(".bias") and len(given) == 2)  # the latter of experts
@@ -240,6 +241,8 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
     shape: tuple[int, ...] = (*outer, rows) if vectors else (*outer, rows, columns)
     if stacked and len(given) == 2 and not vectors:
         shape = (len(parts), *shape)
+    elif part.place >= 0:
+        shape = (len(parts), 1, 1, rows)
     changed = part.function is not None or (part.plus and name.endswith(".weight"))
     source = F32 if changed else TYPES[first.dtype][0]
     plain = vectors or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
@@ -316,7 +319,7 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
             before = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, config.n_embd, 1)
             inputs = Inputs(ids, positions, {False: None, True: None}, 1, before=before)
             build_further(Builder(ctx, config_of_further(config), tensors, inputs), family.module, "logits")
-        spare = {"rope_factors_long.weight", "rope_factors_short.weight"}
+        spare = {"rope_factors_long.weight", "rope_factors_short.weight", *getattr(family.module, "UNUSED", ())}
         for i, kept in enumerate(caches_of(config)):
             if isinstance(kept, Shared):  # the layer reads what another one has, and its own are not needed
                 spare |= {f"blk.{i}.attn_{part}.weight" for part in ("k", "v", "k_norm")}

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arch.gemma import LARGE
 from ..arch.llama4 import WITHOUT_NORMS
-from . import recurrent, t5
+from . import recurrent, rwkv, t5
 from .classes import with_classes
 from .fields import Fields
 from .parts import (
@@ -959,6 +959,7 @@ ROWS = [
     Row("Olmo2ForCausalLM Olmo3ForCausalLM", "olmo2", AFTER, olmo2, dropped=DROPPED),
     Row("Exaone4ForCausalLM", "exaone4", AFTER, exaone4, frequency_factors, DROPPED),
     *recurrent.ROWS,
+    *rwkv.ROWS,
     Row("PhiForCausalLM", "phi2", PHI2, phi2, dropped=DROPPED),
     Row("GPTNeoXForCausalLM", "gptneox", NEOX, neox,
         dropped=("layers.{}.attention.bias", "layers.{}.attention.masked_bias",
