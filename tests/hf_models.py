@@ -17,6 +17,7 @@ import numpy as np
 VOCAB, LENGTHS = 64, (48, 200)
 DATA = Path(__file__).parent / "data" / "hf"
 PEFT = DATA.parent / "peft.npz"
+FURTHER_DATA = DATA.parent / "hf_further.npz"
 GRADIENTS = DATA.parent / "hf_gradients.npz"
 
 SIZES = {
@@ -277,6 +278,8 @@ ADAPTERS: dict[str, dict[str, Any]] = {
 # Kinds with a state of each sequence
 RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "mamba", "mamba2", "granitehybrid",
              "falcon-h1", "nemotron_h_moe")  # fmt: skip
+# Kinds with a layer that predicts further tokens (scripts/record_further.py): the layer of the model that it is like
+FURTHER = {"glm4moe": 1, "deepseek3": 1, "qwen3next": 3, "qwen35": 3, "qwen35moe": 1}
 # Kinds whose config.json differs from what transformers writes: the settings that are others
 OTHER_SETTINGS: dict[str, dict[str, Any]] = {
     # which transformers computes by another class
@@ -295,6 +298,24 @@ def settings_of(settings: dict[str, Any]) -> dict[str, Any]:
     if "text_config" in settings:
         return {**settings, "text_config": settings_of(settings["text_config"])}
     return {name: value for name, value in {**SIZES, **settings}.items() if value is not None}
+
+
+def further_shapes(kind: str, config: dict[str, Any], shapes: dict[str, list[int]]) -> dict[str, list[int]]:
+    """The shapes of a model with a layer that predicts further tokens, and of that one, by their published names."""
+    width, count = config["hidden_size"], config["num_hidden_layers"]
+    like = f"model.layers.{FURTHER[kind]}."
+    layer = {name.removeprefix(like): shape for name, shape in shapes.items() if name.startswith(like)}
+    if kind.startswith("qwen"):
+        names = ("fc", "pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm")
+        before, prefix = "mtp.", "mtp.layers.0."
+    else:
+        names = ("eh_proj", "enorm", "hnorm", "shared_head.norm")
+        before = prefix = f"model.layers.{count}."
+    found = {**shapes, **{prefix + name: shape for name, shape in layer.items()}}
+    found |= {f"{before}{name}.weight": [width] if i else [width, 2 * width] for i, name in enumerate(names)}
+    if kind == "deepseek3":
+        found |= {f"{before}{name}.weight": [VOCAB, width] for name in ("embed_tokens", "shared_head.head")}
+    return found
 
 
 def class_of(kind: str) -> str:

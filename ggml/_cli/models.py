@@ -63,7 +63,7 @@ def add_sampling_arguments(parser):
     parser.set_defaults(settings=["max_tokens", *names, "samplers", "seed", "stop"])
     parser.add_argument("--seed", type=between(0, 2**32 - 1), metavar="N", help="seed of random numbers (default: new)")
     parser.add_argument("--draft", metavar="FILE", help="a smaller model with the same tokens that guesses ahead, or"
-                        " ngram for what followed the same tokens before")  # fmt: skip
+                        " ngram for what followed the same tokens before, or mtp for layers of the file")  # fmt: skip
     parser.add_argument("--stop", action="append", default=[], type=unescaped, metavar="TEXT",
                         help="ends the text before TEXT; can be repeated")  # fmt: skip
 

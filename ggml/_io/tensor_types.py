@@ -17,6 +17,7 @@ PLAIN = {"F32": 0, "F16": 1, "BF16": 32, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q5_1"
 
 # Weights that keep their type when a model is converted to another
 UNCHANGED = ("*_norm.weight", "*ffn_gate_inp.weight", "*position_embd.weight", "*token_types.weight",
-             "*.ssm_a", "*.ssm_d", "*ssm_conv1d.weight", "*shortconv.conv.weight", "*time_mix_*", "*attn_rel_b.weight",
+             "*.ssm_a", "*.ssm_d", "*ssm_conv1d.weight", "*shortconv.conv.weight", "*time_mix_[avwg][012].weight",
+             "*time_mix_first.weight", "*time_mix_decay_w?.weight", "*_mix_lerp_*", "*attn_rel_b.weight",
              "*altup*", "*laurel*", "*per_layer_model_proj*", "v.patch_embd.weight",
              "*input_projection.weight")  # fmt: skip

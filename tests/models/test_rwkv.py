@@ -6,10 +6,11 @@ import pytest
 for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
     pytest.importorskip(library)
 
+import hf_models  # noqa: E402
 import tiny_models  # noqa: E402
 from tiny_models import VOCAB  # noqa: E402
 
-from ggml.models import Tokenizer, load  # noqa: E402
+from ggml.models import Tokenizer, convert, load  # noqa: E402
 
 C, SIZE, FF, LAYERS, EPS = 128, 64, 160, 3, 1e-5
 RANKS = {"w": 12, "a": 8, "v": 6, "g": 10}
@@ -163,6 +164,63 @@ def test_adapters_learn(model, tmp_path, checkpoint):
         assert -model.log_probabilities(text).mean() == pytest.approx(after, rel=1e-3)
     finally:
         model.set_lora()
+
+
+# ---- folders ---------------------------------------------------------------------------------------------------------
+CONFIG = {
+    "architectures": ["RWKV7ForCausalLM"], "model_type": "rwkv7", "hidden_size": C, "head_dim": SIZE, "norm_eps": EPS,
+    "num_hidden_layers": LAYERS, "intermediate_size": FF, "hidden_act": "sqrelu", "norm_bias": True, "attn": None,
+    "decay_low_rank_dim": RANKS["w"], "a_low_rank_dim": RANKS["a"], "v_low_rank_dim": RANKS["v"],
+    "gate_low_rank_dim": RANKS["g"], "vocab_size": VOCAB, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def published(together):
+    """The weights by the names that `fla` has for them; with `together` the six shares are one tensor."""
+    names = {"token_embd": "model.embeddings", "output": "lm_head", "output_norm": "model.norm",
+             "token_embd_norm": "model.layers.0.pre_norm"}  # fmt: skip
+    found = {}
+    for i in range(LAYERS):
+        new, old = f"model.layers.{i}.", f"blk.{i}."
+        names |= {old + "attn_norm": new + "attn_norm", old + "attn_norm_2": new + "ffn_norm",
+                  old + "time_mix_ln": new + "attn.g_norm", old + "channel_mix_key": new + "ffn.key",
+                  old + "channel_mix_value": new + "ffn.value"}  # fmt: skip
+        projections = {"receptance": "r", "key": "k", "value": "v", "output": "o"}
+        names |= {f"{old}time_mix_{a}": f"{new}attn.{b}_proj" for a, b in projections.items()}
+        for part in "wavg" if i else "wag":  # the first layer has no share of its own values
+            lora = f"{new}attn.{part}_lora.lora."
+            names |= {f"{old}time_mix_{part}1": lora + "0", f"{old}time_mix_{part}2": lora + "2"}
+            if part != "g":
+                found[lora + "2.bias"] = W[f"{old}time_mix_{part}0.weight"]
+        found |= {f"{new}attn.{name}": W[f"{old}time_mix_{name}.weight"] for name in ("k_k", "k_a")}
+        found[new + "attn.r_k"] = W[old + "time_mix_r_k.weight"].reshape(-1, SIZE)
+        found[new + "ffn.x_k"] = W[old + "channel_mix_lerp_k.weight"]
+        shares = W[old + "time_mix_lerp_fused.weight"].reshape(6, C)
+        found |= (
+            {new + "attn.x_x": shares}
+            if together
+            else {f"{new}attn.x_{part}": row.reshape(1, 1, C) for part, row in zip("rwkvag", shares)}
+        )
+    ends = ("weight", "bias")
+    return found | {f"{b}.{end}": W[f"{a}.{end}"] for a, b in names.items() for end in ends if f"{a}.{end}" in W}
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.filterwarnings("ignore:.*has no tokenizer")
+def test_folders_are_converted(tmp_path, together):
+    pytest.importorskip("safetensors")
+    folder = hf_models.write_folder(tmp_path / "folder", CONFIG, {})
+    hf_models.write_shard(folder / "model.safetensors", published(together))
+    convert(folder, tmp_path / "model.gguf")
+    for path in (tmp_path / "model.gguf", folder):
+        with load(path, threads=1) as model:
+            assert error(model.logits(IDS), EXPECTED) < 1e-9
+    convert(folder, tmp_path / "small.gguf", "Q8_0")
+    with load(tmp_path / "small.gguf", threads=1) as model:
+        assert 1e-9 < error(model.logits(IDS), EXPECTED) < 1e-2
+    hf_models.write_folder(folder, CONFIG | {"norm_eps": 1e-3}, {})
+    with pytest.raises(ValueError, match="convert: .*'norm_eps' is 0.001: need 1e-05 for heads of 64"):
+        convert(folder, tmp_path / "other.gguf")
 
 
 # ---- the vocabulary --------------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ def test_wrong_guesses_are_bounded(open_model):
     expected, _ = ids_of(model, max_tokens=200, temperature=0)
     batches = []
     decode = model.runner.decode
-    model.runner.decode = lambda batch, exact=False: batches.append(len(batch)) or decode(batch, exact)
+    model.runner.decode = lambda batch, *options: batches.append(len(batch)) or decode(batch, *options)
     truth = PROMPT + expected
     found, text = ids_of(
         model, lambda ids: [(truth[len(ids)] + 1) % VOCAB] * 20, max_tokens=200, temperature=0, exact=False
@@ -229,16 +229,16 @@ def test_bad_drafts(open_model, folder, tmp_path):
     model = open_model()
     with pytest.raises(ValueError, match=r"generate: draft is 'mtp': .*llama.gguf has no prediction layers"):
         model.generate(PROMPT, draft="mtp")
-    with pytest.raises(ValueError, match="generate: draft is 'tree': need 'ngram', a Model or a function"):
+    with pytest.raises(ValueError, match="generate: draft is 'tree': need 'ngram', 'mtp', a Model or a function"):
         model.generate(PROMPT, draft="tree")
-    with pytest.raises(TypeError, match="generate: draft is a int: need 'ngram', a Model or a function"):
+    with pytest.raises(TypeError, match="generate: draft is a int: need 'ngram', 'mtp', a Model or a function"):
         model.generate(PROMPT, draft=3)
     with pytest.raises(ValueError, match="generate: draft is the model itself"):
         model.generate(PROMPT, draft=model)
     with pytest.raises(ValueError, match="generate: draft has [0-9]+ tokens: need the 96 tokens"):
         model.generate(PROMPT, draft=open_model("bytes"))
     path = tiny_models.write(tmp_path / "layers.gguf", "llama", change={"llama.nextn_predict_layers": 1})
-    with load(path, n_ctx=64, threads=1) as other, pytest.raises(ValueError, match="prediction layers of .* can't be"):
+    with load(path, n_ctx=64, threads=1) as other, pytest.raises(ValueError, match="no prediction layers .no tensors"):
         other.generate(PROMPT, draft="mtp")
     one = open_model("bytes")
     tokens = list(one.metadata["tokenizer.ggml.tokens"])

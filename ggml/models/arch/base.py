@@ -84,6 +84,8 @@ class Inputs(NamedTuple):
         slots: i32 [S], where the states of the sequences lie, of a model that has some.
         exact: True if no bit of a token's result may depend on the other tokens.
         vectors, texts: f32 [C, N] and [1, N]: embeddings in place of those of ids, and 0 where there is one, else 1.
+        before: of layers that predict further tokens, f32 [C, N]: the states of the tokens before, see further.py.
+        states: True if the states of all tokens are needed beside the result.
     """
 
     ids: Tensor
@@ -98,6 +100,8 @@ class Inputs(NamedTuple):
     vectors: Tensor | None = None
     texts: Tensor | None = None
     buckets: Tensor | None = None
+    before: Tensor | None = None
+    states: bool = False
 
 
 class Linear:
@@ -558,6 +562,12 @@ class Builder(FeedForward):
         edits: functions by the name of the point whose values they change.
     """
 
+    def with_pictures(self, x: Tensor) -> Tensor:
+        """Embeddings of tokens [C, N], with those of pictures in their places."""
+        if self.inputs.vectors is None:
+            return x
+        return self.add(ggml.ggml_mul(self.ctx, x, self.inputs.texts), self.inputs.vectors)
+
     def last(self, x: Tensor) -> Tensor:
         """The tokens whose result is needed, [C, M] of x [C, N]."""
         if self.inputs.outputs is None or x.contents.ne[1] != self.n_tokens:
@@ -566,7 +576,7 @@ class Builder(FeedForward):
 
     def keep_last(self, layer: int, *tensors: Tensor) -> Sequence[Tensor]:
         """After the attention of the last layer: only the tokens whose result is needed; all if values are traced."""
-        if layer != self.config.n_layer - 1 or self.traced or self.edits:
+        if layer != self.config.n_layer - 1 or self.traced or self.edits or self.inputs.states:
             return tensors
         return [self.last(x) for x in tensors]
 

@@ -11,12 +11,10 @@ __all__ = ["caches", "embed", "head", "keys", "layer"]
 
 
 def keys(k):
-    """The sizes of the delta nets, the layers with attention, the experts; layers that predict further tokens go."""
-    n_layer = k.integer("block_count", high=4096) - k.integer("nextn_predict_layers", 0, low=0, high=16)
+    """The sizes of the delta nets, the layers with attention, the experts."""
+    n_layer = k.integer("block_count", high=4096) - k.integer("nextn_predict_layers", 0, low=0)
     every = k.integer("full_attention_interval", 4, high=4096)
     own = {
-        "n_layer": n_layer,
-        "local": (False,) * n_layer,
         "attends": tuple((i + 1) % every == 0 for i in range(n_layer)),
         "taps": k.integer("ssm.conv_kernel", low=2, high=64),
         "size": k.integer("ssm.state_size", high=4096),

@@ -10,21 +10,26 @@ from .recurrent import slices
 __all__ = ["caches", "embed", "head", "keys", "layer"]
 DECAY = -0.606531  # -exp(-0.5)
 GROUP_EPSILON = 64e-5  # of the norm of each head
+UNUSED = tuple(f"blk.0.time_mix_v{i}.weight" for i in range(3))  # the first layer's: other programs need them
 MIXED = ("r", "w", "k", "v", "a", "g")  # what the token before is mixed into, in the order of the file
 
 
 def keys(k):
     """The sizes of heads, and the ranks of the low-rank parts."""
-    n_embd = k.integer("embedding_length")
-    size = k.integer("wkv.head_size", 64, high=4096)
-    if n_embd % size:
-        raise ValueError(f"load: {k.path}: key '{k.arch}.wkv.head_size' is {size}: need a divisor of {n_embd}")
     ranks = {"w": "decay", "a": "iclr", "v": "value_residual_mix", "g": "gate"}
     return {
-        "n_ff": k.integer("feed_forward_length", 4 * n_embd),
-        "size": size,
+        "n_ff": k.integer("feed_forward_length", 4 * k.integer("embedding_length")),
+        "size": head_size(k),
         "ranks": {part: k.integer(f"attention.{name}_lora_rank") for part, name in ranks.items()},
     }
+
+
+def head_size(k):
+    """The elements of a head."""
+    n_embd, size = k.integer("embedding_length"), k.integer("wkv.head_size", 64, high=4096)
+    if n_embd % size:
+        raise ValueError(f"load: {k.path}: key '{k.arch}.wkv.head_size' is {size}: need a divisor of {n_embd}")
+    return size
 
 
 def caches(c):
@@ -40,6 +45,11 @@ def embed(g):
 
 def layer(g, i, x):
     """x += time_mix(norm(x)), then x += channel_mix(norm(x))."""
+    return g.point(f"blk.{i}.out", mixed(g, i, x, time_mix, channel_mix))
+
+
+def mixed(g, i, x, time_mix, channel_mix):
+    """The same, with these two functions."""
     c, b, ctx, sequences = g.config, f"blk.{i}.", g.ctx, g.inputs.n_sequences
     n, state = c.n_embd, g.state(i, c.n_embd * (2 + c.own["size"]))
     time, channel, heads = slices(g, state, n, n, n * c.own["size"])
@@ -53,7 +63,7 @@ def layer(g, i, x):
     last = ggml.ggml_concat(ctx, ggml.ggml_concat(ctx, time, channel, 0), heads, 0)
     g.keep(i, ggml.ggml_reshape_2d(ctx, last, n * (2 + c.own["size"]), sequences))
     x, h, before = g.keep_last(i, x, h, before)
-    return g.point(b + "out", g.add(x, g.point(b + "ffn_out", channel_mix(g, i, h, before))))
+    return g.add(x, g.point(b + "ffn_out", channel_mix(g, i, h, before)))
 
 
 def shifted(g, x, before):
@@ -104,15 +114,21 @@ def time_mix(g, i, h, before, state):
     k = g.add(k, ggml.ggml_sub(ctx, ggml.ggml_mul(ctx, a, scaled), scaled))
     r, w, k, v, a = (g.heads(t, n_heads) for t in (r, w, k, v, a))
     y = ggml.ggml_rwkv_wkv7(ctx, r, w, k, v, ggml.ggml_neg(ctx, direction), ggml.ggml_mul(ctx, direction, a), state)
-    n_state = n * size
-    state = ggml.ggml_view_2d(ctx, y, n_state, sequences, 4 * n_state, 4 * n * g.n_tokens)
-    y = g.heads(ggml.ggml_view_2d(ctx, y, n, g.n_tokens, 4 * n, 0), n_heads)
-    y = ggml.ggml_reshape_2d(ctx, ggml.ggml_norm(ctx, y, GROUP_EPSILON), n, g.n_tokens)
-    y = g.bias(ggml.ggml_mul(ctx, y, vector("ln")), b + "ln")
+    y, state = normed_heads(g, y, b + "ln", sequences)
     weight = ggml.ggml_reshape_2d(ctx, vector("r_k"), size, n_heads)
     bonus = ggml.ggml_sum_rows(ctx, ggml.ggml_mul(ctx, ggml.ggml_mul(ctx, k, r), weight))  # [1, heads, N]
     y = g.add(y, ggml.ggml_reshape_2d(ctx, ggml.ggml_mul(ctx, v, bonus), n, g.n_tokens))
     return g.linear(ggml.ggml_mul(ctx, y, gate), b + "output", n), state
+
+
+def normed_heads(g, y, name, sequences):
+    """The result of a recurrence with each head normed, [C, N], and the states behind it, [C size, S]."""
+    ctx, n, size = g.ctx, g.config.n_embd, g.config.own["size"]
+    n_state = n * size
+    state = ggml.ggml_view_2d(ctx, y, n_state, sequences, 4 * n_state, 4 * n * g.n_tokens)
+    y = g.heads(ggml.ggml_view_2d(ctx, y, n, g.n_tokens, 4 * n, 0), n // size)
+    y = ggml.ggml_reshape_2d(ctx, ggml.ggml_norm(ctx, y, GROUP_EPSILON), n, g.n_tokens)
+    return g.bias(ggml.ggml_mul(ctx, y, g.weight(name + ".weight", n)), name), state
 
 
 def channel_mix(g, i, h, before):

@@ -28,6 +28,7 @@ class Part(NamedTuple):
         plus: what is added to a weight, for norms that multiply by 1 + w.
         shape: function of the settings and the shape that gives another one; or None.
         function: function of the settings and the values as f32 that gives other ones.
+        place: of a vector that is one of several of a tensor [n, 1, 1, vectors], which one; else -1.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Part(NamedTuple):
     function: Callable[[Fields, np.ndarray], np.ndarray] | None = None
     columns: Callable[[Fields, int], np.ndarray] | None = None
     n_in: Callable[[Fields], int] | None = None
+    place: int = -1
 
     @property
     def unchanged(self) -> bool:
@@ -63,7 +65,7 @@ class Row:
         tensors: function of the settings that gives tensors to add, such as factors of frequencies.
         dropped: names of tensors that are not needed.
         when: function of the settings that says whether they are of this row, for classes that have several.
-        later: whether layers beyond the number in the settings, which predict further tokens, are left out.
+        later: whether layers behind those of the settings predict further tokens.
     """
 
     classes: str
@@ -207,6 +209,16 @@ GRANITE_MOE: dict[str, Any] = {
     "layers.{}.shared_mlp.output_linear": "blk.{}.ffn_down_shexp",
 }  # fmt: skip
 DROPPED = ("layers.{}.self_attn.rotary_emb.inv_freq",)
+
+
+FURTHER = {  # of layers that predict further tokens
+    "layers.{}.eh_proj": "blk.{}.nextn.eh_proj",
+    "layers.{}.enorm": "blk.{}.nextn.enorm",
+    "layers.{}.hnorm": "blk.{}.nextn.hnorm",
+    "layers.{}.embed_tokens": "blk.{}.nextn.embed_tokens",
+    "layers.{}.shared_head.norm": "blk.{}.nextn.shared_head_norm",
+    "layers.{}.shared_head.head": "blk.{}.nextn.shared_head_head",
+}
 
 
 def plus_one(names: Mapping[str, Any]) -> dict[str, Any]:

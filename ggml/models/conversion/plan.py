@@ -18,6 +18,7 @@ from ..._errors import bare as bare_message
 from ..._io.tensor_types import UNCHANGED
 from ..arch import FAMILIES, caches_of, heads
 from ..arch.base import Builder, Inputs
+from ..arch.further import build_further, config_of_further
 from ..arch.keeps import Shared
 from ..files.config import read_config
 from . import fp8
@@ -32,7 +33,7 @@ from .t5 import with_output
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "model.text_model.", "language_model.model.", "language_model.", "model.",
-             "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.")  # fmt: skip
+             "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.", "rwkv.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "embed_vision.", "audio_tower.",
           "embed_audio.", "connector.")  # fmt: skip
 DENSE = {f"{name}.linear": name for name in heads.DENSE}
@@ -41,7 +42,11 @@ OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", 
            "InternVLForConditionalGeneration")  # fmt: skip
 TEXT_CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
                 "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM"}  # fmt: skip
-SUBLAYER = re.compile(r"(block\.\d+\.layer)\.(\d)")  # of T5: the second number tells parts apart
+# of T5 and of RWKV-7: the second number tells parts apart
+SUBLAYER = re.compile(r"(block\.\d+\.layer|_lora\.lora)\.(\d)")
+LAYER = re.compile(r"layers\.(\d+)\.")
+# Parts beside Qwen's layers that predict further tokens, by the names that others have for them
+BEHIND = {"fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "shared_head.norm"}
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 ENDS = (".weight", ".bias", ".scale", ".")  # of names that are complete
 F32, BF16 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_BF16
@@ -123,6 +128,24 @@ def bare(name: str) -> str:
     return SUBLAYER.sub(r"\1_\2", name)
 
 
+def behind_layers(name: str, count: int) -> str:
+    """The name of a tensor of Qwen's layers that predict further tokens, as those behind the layers have it."""
+    _, part, rest = name.split(".", 2)
+    if part != "layers":
+        return f"layers.{count}.{BEHIND.get(part, part)}.{rest}"
+    number, _, rest = rest.partition(".")
+    return f"layers.{count + int(number) if number.isdecimal() else number}.{rest}"
+
+
+def further_layers(checkpoint: Checkpoint) -> int:
+    """How many layers behind those of the model predict further tokens."""
+    count = checkpoint.config.integer("num_hidden_layers", high=4096)
+    names = map(bare, checkpoint.stored)
+    found = {behind_layers(name, count) if name.startswith("mtp.") else name for name in names}
+    numbers = {int(match[1]) for name in found if (match := LAYER.match(name))}
+    return len([number for number in numbers if number >= count])
+
+
 def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
     """The tensors of the new file, in the order of the names, layer by layer."""
     for name, folder in Modules(checkpoint).dense.items():
@@ -132,13 +155,12 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
     names = row.names_of(checkpoint.config)
     for stored in checkpoint.stored.values():
         name = bare(stored.name)
+        if row.later and name.startswith("mtp."):
+            name = behind_layers(name, checkpoint.config.integer("num_hidden_layers", high=4096))
         if checkpoint.has_images and name.startswith(IMAGES):
             continue
-        numbers = [int(n) for n in NUMBER.findall(f".{name}")]
         pattern = NUMBER.sub("{}", name)
         if any(fnmatch.fnmatchcase(pattern, old) for old in row.dropped) or (tied and pattern == "lm_head.weight"):
-            continue
-        if row.later and name.startswith("layers.") and numbers[:1] >= [checkpoint.config.integer("num_hidden_layers")]:
             continue
         targets = targets_of(names, name)
         if not targets:
@@ -174,14 +196,14 @@ def targets_of(names: Mapping[str, Any], name: str) -> list[tuple[Part, str, int
     stem, _, suffix = pattern.rpartition(".")
     if suffix not in ("weight", "bias"):
         stem, suffix = pattern, "weight"
-    targets = DENSE.get(stem) or names.get(stem) or []
+    targets = DENSE.get(stem) or names.get(f"{stem}.{suffix}") or names.get(stem) or []
     found = []
     for target in targets if isinstance(targets, list) else [targets]:
         part = target if isinstance(target, Part) else Part(target)
         new = part.name.format(*numbers[:1])
         if not new.endswith(ENDS):
             new += f".{suffix}"
-        place = numbers[-1] if len(numbers) > part.name.count("{}") else 0
+        place = numbers[-1] if len(numbers) > part.name.count("{}") else max(part.place, 0)
         found.append((part, new.removesuffix("."), place))
     return found
 
@@ -201,9 +223,9 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
                 f"convert: {other.path}: tensor {other.name!r} is {list(other.shape)} of {other.dtype}, "
                 f"{first.name!r} {list(first.shape)} of {first.dtype}: need equal ones"
             )
-    if not 1 <= len(first.shape) <= 3 or 0 in first.shape or (len(first.shape) == 3 and len(parts) > 1):
-        raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need 1 to 3 dimensions")
     given = part.reshaped(checkpoint.config, first.shape)
+    if not 1 <= len(first.shape) <= 3 or 0 in first.shape or (len(given) == 3 and len(parts) > 1):
+        raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need 1 to 3 dimensions")
     if math.prod(given) != math.prod(first.shape):
         raise ValueError(f"convert: {first.path}: tensor {first.name!r} is {list(first.shape)}: need {list(given)}")
     vectors = len(given) == 1 or (name.endswith(".bias") and len(given) == 2)  # the latter of experts
@@ -219,6 +241,8 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
     shape: tuple[int, ...] = (*outer, rows) if vectors else (*outer, rows, columns)
     if stacked and len(given) == 2 and not vectors:
         shape = (len(parts), *shape)
+    elif part.place >= 0:
+        shape = (len(parts), 1, 1, rows)
     changed = part.function is not None or (part.plus and name.endswith(".weight"))
     source = F32 if changed else TYPES[first.dtype][0]
     plain = vectors or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
@@ -230,7 +254,10 @@ def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:
     """The keys that the settings give."""
     keys: Keys = {"general.architecture": row.arch, "general.type": "model"}
     keys["general.name"] = model_name(checkpoint)
-    for name, value in row.keys(checkpoint.config).items():
+    found = row.keys(checkpoint.config)
+    if row.later and (further := further_layers(checkpoint)):
+        found |= {"block_count": found["block_count"] + further, "nextn_predict_layers": further}
+    for name, value in found.items():
         keys[name if name.startswith("tokenizer.") else f"{row.arch}.{name}"] = value
     where = os.path.join(checkpoint.folder, "generation_config.json")
     generation = Fields(optional_json(checkpoint.folder, "generation_config.json"), where)
@@ -274,7 +301,7 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         if declared > config.n_vocab:
             raise checkpoint.config.wrong("vocab_size", declared, f"at most the embedding's {config.n_vocab} rows")
         layers = {match[1] for name in weights if (match := re.match(r"(?:enc\.)?blk\.(\d+)\.", name))}
-        if len(layers) != config.n_layer:
+        if len(layers) != config.n_layer + config.n_further:
             raise ValueError(f"the shards have {len(layers)} layers, config.json {config.n_layer}")
         tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
         ids, positions = (ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, 1) for _ in range(2))
@@ -288,7 +315,11 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         heads.build(g, x)
         if hasattr(family.module, "beside"):
             family.module.beside(g, x)
-        spare = {"rope_factors_long.weight", "rope_factors_short.weight"}
+        if config.n_further:
+            before = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, config.n_embd, 1)
+            inputs = Inputs(ids, positions, {False: None, True: None}, 1, before=before)
+            build_further(Builder(ctx, config_of_further(config), tensors, inputs), family.module, "logits")
+        spare = {"rope_factors_long.weight", "rope_factors_short.weight", *getattr(family.module, "UNUSED", ())}
         for i, kept in enumerate(caches_of(config)):
             if isinstance(kept, Shared):  # the layer reads what another one has, and its own are not needed
                 spare |= {f"blk.{i}.attn_{part}.weight" for part in ("k", "v", "k_norm")}

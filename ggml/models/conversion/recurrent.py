@@ -13,6 +13,7 @@ from .parts import (
     ATTENTION,
     DROPPED,
     EXPERTS,
+    FURTHER,
     GATED,
     GRANITE_MOE,
     HEAD_NORMS,
@@ -186,7 +187,7 @@ def negative_exp(c: Fields, values: np.ndarray) -> np.ndarray:
 
 QWEN_NEXT: dict[str, Any] = {
     **plus_one({
-        **TOP, **ATTENTION, **HEAD_NORMS, **GATED,
+        **TOP, **ATTENTION, **HEAD_NORMS, **GATED, **FURTHER,
         "layers.{}.input_layernorm": "blk.{}.attn_norm",
         "layers.{}.post_attention_layernorm": "blk.{}.post_attention_norm",
     }),
@@ -222,7 +223,9 @@ QWEN35: dict[str, Any] = {
     "layers.{}.linear_attn.conv1d": Part("blk.{}.ssm_conv1d", turned, shape=flat),
     "layers.{}.linear_attn.out_proj": Part("blk.{}.ssm_out", columns=turned),
 }
-FURTHER = ("mtp.*", *DROPPED)  # layers that predict further tokens
+
+
+LATER = ("mtp.*", *DROPPED)  # layers that predict further tokens
 
 
 # ---- Mamba -----------------------------------------------------------------------------------------------------------
@@ -485,14 +488,14 @@ ROWS = [
     Row("GraniteMoeHybridForCausalLM", "granitehybrid", granite_hybrid_names, granite_hybrid, frequency_factors,
         DROPPED),
     Row("FalconH1ForCausalLM", "falcon-h1", FALCON_H1, falcon_h1, dropped=DROPPED),
-    Row("NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, nemotron_h, dropped=FURTHER, when=lambda c: not is_moe(c)),
-    Row("NemotronHForCausalLM", "nemotron_h_moe", NEMOTRON_H_MOE, nemotron_h_moe, dropped=FURTHER, when=is_moe),
+    Row("NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, nemotron_h, dropped=LATER, when=lambda c: not is_moe(c)),
+    Row("NemotronHForCausalLM", "nemotron_h_moe", NEMOTRON_H_MOE, nemotron_h_moe, dropped=LATER, when=is_moe),
     Row("MambaForCausalLM FalconMambaForCausalLM", "mamba", MAMBA, mamba),
     Row("Mamba2ForCausalLM", "mamba2", MAMBA2, mamba2),
-    Row("Qwen3NextForCausalLM", "qwen3next", QWEN3_NEXT, qwen_next_moe, dropped=FURTHER),
-    Row("Qwen3_5ForCausalLM Qwen3_5ForConditionalGeneration", "qwen35", QWEN35, qwen35, dropped=FURTHER),
+    Row("Qwen3NextForCausalLM", "qwen3next", QWEN3_NEXT, qwen_next_moe, dropped=DROPPED, later=True),
+    Row("Qwen3_5ForCausalLM Qwen3_5ForConditionalGeneration", "qwen35", QWEN35, qwen35, dropped=DROPPED, later=True),
     Row("Qwen3_5MoeForCausalLM Qwen3_5MoeForConditionalGeneration", "qwen35moe", {**QWEN35, **QWEN_EXPERTS},
-        qwen35_moe, dropped=FURTHER),
+        qwen35_moe, dropped=DROPPED, later=True),
     Row("Lfm2ForCausalLM", "lfm2", LFM2, lfm2, dropped=DROPPED),
     Row("Lfm2MoeForCausalLM", "lfm2moe", LFM2_MOE, lfm2_moe, dropped=DROPPED),
 ]  # fmt: skip

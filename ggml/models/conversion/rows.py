@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arch.gemma import LARGE
 from ..arch.llama4 import WITHOUT_NORMS
-from . import recurrent, t5
+from . import recurrent, rwkv, t5
 from .classes import with_classes
 from .fields import Fields
 from .parts import (
@@ -19,6 +19,7 @@ from .parts import (
     DECODER,
     DROPPED,
     EXPERTS,
+    FURTHER,
     GATED,
     GRANITE_MOE,
     HEAD_NORMS,
@@ -244,7 +245,7 @@ LATENT = {
     "layers.{}.self_attn.kv_b_proj": "blk.{}.attn_kv_b",
 }
 DEEPSEEK = {
-    **LATENT, **EXPERTS, **SHARED_EXPERTS,
+    **LATENT, **EXPERTS, **SHARED_EXPERTS, **FURTHER,
     "layers.{}.self_attn.kv_b_proj": [
         Part("blk.{}.attn_k_b", transposed=True, shape=by_heads, columns=half_of_head(False)),
         Part("blk.{}.attn_v_b", shape=by_heads, rows=half_of_head(True)),
@@ -262,7 +263,7 @@ def minicpm3_factors(c: Fields) -> dict[str, np.ndarray]:
 
 
 GLM4_MOE = {
-    **DECODER, **HEAD_NORMS, **EXPERTS, **SHARED_EXPERTS,
+    **DECODER, **HEAD_NORMS, **EXPERTS, **SHARED_EXPERTS, **FURTHER,
     "layers.{}.post_attention_layernorm": "blk.{}.post_attention_norm",
 }  # fmt: skip
 
@@ -936,7 +937,7 @@ ROWS = [
     Row("Qwen3VLMoeForConditionalGeneration", "qwen3vlmoe", QWEN_MOE_FUSED, qwen3_moe_images, dropped=DROPPED),
     Row("Ernie4_5ForCausalLM", "ernie4_5", DECODER, llama, dropped=DROPPED),
     Row("Ernie4_5_MoeForCausalLM", "ernie4_5-moe", {**DECODER, **EXPERTS, **SHARED_EXPERTS}, dense_first,
-        dropped=DROPPED, later=True),
+        dropped=(*DROPPED, "mtp_*")),
     Row("Glm4MoeForCausalLM", "glm4moe", GLM4_MOE, dense_first, dropped=DROPPED, later=True),
     Row("GptOssForCausalLM", "gpt-oss", GPT_OSS, gpt_oss, dropped=DROPPED),
     Row("BitNetForCausalLM", "bitnet", BITNET, bitnet, dropped=DROPPED),
@@ -958,6 +959,7 @@ ROWS = [
     Row("Olmo2ForCausalLM Olmo3ForCausalLM", "olmo2", AFTER, olmo2, dropped=DROPPED),
     Row("Exaone4ForCausalLM", "exaone4", AFTER, exaone4, frequency_factors, DROPPED),
     *recurrent.ROWS,
+    *rwkv.ROWS,
     Row("PhiForCausalLM", "phi2", PHI2, phi2, dropped=DROPPED),
     Row("GPTNeoXForCausalLM", "gptneox", NEOX, neox,
         dropped=("layers.{}.attention.bias", "layers.{}.attention.masked_bias",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import os
@@ -22,7 +23,8 @@ SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "sep_
            "pad_token": "padding", "mask_token": "mask"}  # fmt: skip
 NEVER = -1e6  # score of a token that merging never makes
 CLASSES = {"GPT2Tokenizer": "gpt-2", "Qwen2Tokenizer": "qwen2", "CodeGenTokenizer": "phi-2"}  # without tokenizer.json
-FILES = "tokenizer.json, tokenizer.model, vocab.json and merges.txt, or vocab.txt"
+WORLD = "rwkv_vocab_v20230424.txt"
+FILES = f"tokenizer.json, tokenizer.model, vocab.json and merges.txt, vocab.txt, or {WORLD}"
 
 
 class Tokens:
@@ -86,6 +88,8 @@ def vocabulary(checkpoint: Checkpoint, rows: int) -> Keys:
         keys = {"gpt2": byte_level, "llama": byte_fallback, "bert": word_piece, "t5": unigram}[kind](whole, path, rows)
     elif os.path.exists(os.path.join(folder, "vocab.json")):
         keys = vocabulary_and_merges(folder, settings, rows)
+    elif (lines := optional(folder, WORLD)) is not None:
+        return world(lines, os.path.join(folder, WORLD), rows) | templates(folder, settings)
     elif (lines := optional(folder, "vocab.txt")) is not None:
         keys = word_list(lines, os.path.join(folder, "vocab.txt"), rows)
     else:
@@ -208,6 +212,27 @@ def word_list(data: bytes, path: str, rows: int) -> Keys:
         special = text.startswith("[") and text.endswith("]") and len(text) > 2
         tokens.add(i, text if special else part_of_word(text), CONTROL if special else NORMAL)
     return {f"{PREFIX}model": "bert", f"{PREFIX}pre": "default", **tokens.keys(rows)}
+
+
+def world(data: bytes, path: str, rows: int) -> Keys:
+    """The vocabulary of RWKV World: lines of an id, a text or bytes as Python writes them, and the number of bytes."""
+    tokens, newlines = Tokens(path), {}
+    tokens.add(0, "<s>", CONTROL)
+    for line in data.decode(errors="replace").splitlines():
+        number, _, rest = line.partition(" ")
+        text, _, size = rest.rpartition(" ")
+        try:
+            found = ast.literal_eval(text)
+            piece = found.encode() if isinstance(found, str) else bytes(found)
+            if len(piece) != int(size):
+                raise ValueError
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            raise ValueError(f"convert: {path}: {line[:60]!r} is no id with a text and its length") from None
+        tokens.add(int(number) if number.isdecimal() else number, repr(piece)[2:-1])
+        if piece == b"\n\n":  # ends an answer
+            newlines = {f"{PREFIX}eot_token_id": int(number)}
+    special = {f"{PREFIX}{name}_token_id": 0 for name in ("bos", "eos")}
+    return {f"{PREFIX}model": "rwkv", **tokens.keys(rows), **special, **newlines}
 
 
 def unigram(whole: dict[str, Any], path: str, rows: int) -> Keys:

@@ -145,6 +145,7 @@ class Config:
     n_ctx: int = 0  # most tokens of a sequence, as `load` was told
     attends: tuple[bool, ...] = ()  # for each layer whether it has attention
     feeds: tuple[bool, ...] = ()  # for each layer whether it has a feed-forward part
+    n_further: int = 0  # layers behind the n_layer that predict further tokens
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the architecture's `keys` read beside these
 
 
@@ -166,14 +167,16 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         ValueError: a key is missing or its value is not allowed; the message names it.
     """
     k = Keys(metadata, arch, path)
-    n_layer, n_embd = k.integer("block_count", high=4096), k.integer("embedding_length")
+    n_all, n_embd = k.integer("block_count", high=4096), k.integer("embedding_length")
+    n_further = k.integer("nextn_predict_layers", 0, low=0, high=n_all - 1)
+    n_layer = n_all - n_further
     n_head, n_head_kv, attends, n_ff, feeds = 1, 1, (False,) * n_layer, n_embd, (False,) * n_layer
     if family.attention:
         n_head = k.integer("attention.head_count", high=65536)
-        all_heads = k.integers("attention.head_count_kv", n_layer, n_head, low=0, high=65536)
-        n_head_kv, attends = max(1, *all_heads), tuple(n > 0 for n in all_heads)  # layers may have fewer
-        all_ff = k.integers("feed_forward_length", n_layer, 4 * n_embd, low=0)
-        n_ff, feeds = max(1, *all_ff), tuple(n > 0 for n in all_ff)
+        all_heads = k.integers("attention.head_count_kv", n_all, n_head, low=0, high=65536)
+        n_head_kv, attends = max(1, *all_heads), tuple(n > 0 for n in all_heads[:n_layer])  # layers may have fewer
+        all_ff = k.integers("feed_forward_length", n_all, 4 * n_embd, low=0)
+        n_ff, feeds = max(1, *all_ff), tuple(n > 0 for n in all_ff[:n_layer])
     if n_head % n_head_kv:
         raise ValueError(
             f"load: {path}: key '{arch}.attention.head_count_kv' is {n_head_kv}: need a divisor of the {n_head} heads"
@@ -218,6 +221,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         logits=causal and family.logits,
         attends=attends,
         feeds=feeds,
+        n_further=n_further,
         labels=_labels(k),
     )
     return with_own_keys(config, dict(family.module.keys(k))) if hasattr(family.module, "keys") else config

@@ -73,7 +73,8 @@ class Generating:
                 if wanted:
                     rows.append((text, place, guess))
             # a filter may call the model: all logits are kept before the first token is chosen
-            logits = self.runner.decode(batch, exact).copy()
+            further = any(text.speculation is not None and text.speculation.further for text in texts)
+            logits = self.runner.decode(batch, exact, further).copy()
             failed: dict[Generation, Exception] = {}
             for text, place, guess in rows:
                 if text.finish_reason is None:
@@ -97,8 +98,10 @@ class Generating:
         if text.sequence is None:
             text.sequence = sequences.free(text.context)
         sequences.claim(text.sequence, text)
-        goes_on = text.speculation is not None and bool(text.ids)
-        return sequences.lacking(text.sequence, text.context, text.exact, goes_on)
+        guesses = text.speculation
+        goes_on = guesses is not None and bool(text.ids)
+        further = guesses is not None and guesses.further
+        return sequences.lacking(text.sequence, text.context, text.exact, goes_on, further)
 
     def generate(
         self,
@@ -129,8 +132,8 @@ class Generating:
                 nor on what is known of the prompt. It takes longer, see docs/models.md.
             draft: what guesses tokens ahead, which makes texts that can be guessed faster and changes none but by
                 rounding (not at all with `exact`): "ngram" for what followed the same tokens before, in the prompt or
-                in the text; another, smaller Model with the same tokens; or a function that returns token ids for
-                those so far (intc [n]). None for no guesses.
+                in the text; "mtp" for what the file's own layer for it predicts; another, smaller Model with the same
+                tokens; or a function that returns token ids for those so far (intc [n]). None for no guesses.
             settings: those of Sampler, such as temperature, top_k, top_p, min_p, repeat_penalty, logits_filter or
                 logit_bias; temperature 0 takes the most likely token. Where None or none is given, that of the file
                 (`general.sampling.*`), else that of Sampler. One of these limits the text to a language, which needs

@@ -18,9 +18,11 @@ import numpy as np
 
 import ggml
 
+from ..arch.further import tensor_names
 from ..run.batch import Batch
 from ..run.exact import ROWS_QUANTISED
 from ..run.runner import Runner
+from ..run.sequences import lacks_one
 
 NGRAMS = (6, 4, 3, 2)  # lengths of the ends of a text that are looked up, the longest first
 SHORTEST, FIRST, LONGEST = 3, 8, 24  # tokens of a guess, as far as the ledger allows them
@@ -28,7 +30,6 @@ CREDIT, SHARE, MOST_CREDIT = 1.0, 0.02, 8.0  # steps that guesses may cost: at f
 SEVERAL, EACH = 0.5, 0.1  # steps that computing several tokens takes more than one token, and each further token
 CONFIDENT = 0.5  # least probability of a token in the eyes of a second model
 PADDING = 128  # tokens that one of two vocabularies may have more
-PREDICTION_LAYERS = "nextn_predict_layers"
 
 Guess = tuple[list[int], float]
 
@@ -150,6 +151,39 @@ class SecondModel:
         return found, steps * self.cost
 
 
+class Prediction:
+    """Guesses what a layer of the model itself predicts, which a file may have for that (arch/further.py).
+
+    Args:
+        runner: of the model.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        own, all_of_them = (sum(map(ggml.ggml_nbytes, weights)) for weights in further_weights(runner))
+        self.cost = own / all_of_them
+
+    def guess(self, text: Any, most: int) -> Guess:
+        runner, number = self._runner, text.sequence
+        items = runner.causal("generate: draft").items
+        if number is None or not lacks_one(items[number].ids, text.context):
+            return [], 0.0
+        assert runner.decoder is not None
+        found = runner.decoder.predicted(number, items, text.context[-1], most, CONFIDENT)
+        return found, (len(found) + (len(found) < most)) * self.cost
+
+
+def further_weights(runner: Runner) -> tuple[list[Any], list[Any]]:
+    """The tensors that a step of the layer reads that predicts further tokens, and those that the model reads."""
+    layer, beside = tensor_names(runner.config)
+    own = [t for name, t in runner.weights.items() if name.startswith(layer)]
+    others = [t for name, t in runner.weights.items() if not name.startswith(layer) and name != "token_embd.weight"]
+    head = runner.weights.get("output.weight") or runner.weights["token_embd.weight"]
+    if "output.weight" not in runner.weights:
+        others.append(head)
+    return own + ([] if beside + "shared_head_head.weight" in runner.weights else [head]), others
+
+
 class Speculation:
     """The guesses for one text, and what came of them.
 
@@ -160,10 +194,11 @@ class Speculation:
     Attributes:
         guessed: the number of tokens that were guessed.
         accepted: the number of those that became part of the text.
+        further: whether a layer of the model itself guesses, which must see all tokens of the text.
     """
 
     def __init__(self, source: Source, free: int = 0) -> None:
-        self.source, self._free = source, free
+        self.source, self._free, self.further = source, free, isinstance(source, Prediction)
         self.guessed = self.accepted = 0
         self._credit, self._length = CREDIT, free or FIRST
 
@@ -202,11 +237,11 @@ def speculation(caller: str, runner: Runner, draft: Any, exact: bool) -> Specula
     source: Source
     other = getattr(draft, "runner", None)
     if isinstance(draft, str):
+        if draft not in ("ngram", "mtp"):
+            raise ValueError(f"{caller}: draft is {draft!r}: need 'ngram', 'mtp', a Model or a function")
         if draft == "mtp":
-            raise ValueError(f"{caller}: draft is 'mtp': {_prediction_layers(runner)}")
-        if draft != "ngram":
-            raise ValueError(f"{caller}: draft is {draft!r}: need 'ngram', a Model or a function")
-        source = Ngrams()
+            runner.use_further(f"{caller}: draft is 'mtp'")
+        source = Ngrams() if draft == "ngram" else Prediction(runner)
     elif isinstance(other, Runner):
         check_vocabularies(caller, runner, other)
         own, its = (sum(map(ggml.ggml_nbytes, r.weights.values())) for r in (runner, other))
@@ -214,16 +249,8 @@ def speculation(caller: str, runner: Runner, draft: Any, exact: bool) -> Specula
     elif callable(draft):
         source = Function(draft, runner.config.n_vocab)
     else:
-        raise TypeError(f"{caller}: draft is a {type(draft).__name__}: need 'ngram', a Model or a function")
+        raise TypeError(f"{caller}: draft is a {type(draft).__name__}: need 'ngram', 'mtp', a Model or a function")
     return Speculation(source, ROWS_QUANTISED - 1 if exact else 0)
-
-
-def _prediction_layers(runner: Runner) -> str:
-    """Why a model cannot guess for itself."""
-    key = f"{runner.config.arch}.{PREDICTION_LAYERS}"
-    if runner.metadata.get(key):
-        return f"the prediction layers of {runner.file.path} ({key}) can't be computed: need 'ngram' or a Model"
-    return f"{runner.file.path} has no prediction layers (no key {key}): need 'ngram' or a Model"
 
 
 def check_vocabularies(caller: str, runner: Runner, other: Runner) -> None:

@@ -41,8 +41,9 @@ class Decoder:
         self.most_results = max(1, min(STEP, RESULT_FLOATS // config.n_vocab))
 
     def results(
-        self, pieces: Sequence[Piece], items: Sequence[Held], result: str = "logits", exact: bool = False
-    ) -> np.ndarray:
+        self, pieces: Sequence[Piece], items: Sequence[Held], result: str = "logits", exact: bool = False,
+        further: bool = False,
+    ) -> np.ndarray:  # fmt: skip
         """Appends the tokens of pieces to sequences.
 
         Args:
@@ -50,13 +51,14 @@ class Decoder:
             items: the sequences by number.
             result: "logits" or "hidden", see Shape.
             exact: see Runner.decode.
+            further: whether the layer that predicts further tokens sees them too.
         Returns:
             f32 [rows, n_vocab or C]: the results that are wanted. They are valid until the next call.
         """
         width = self.config.n_embd if result == "hidden" else self.config.n_vocab
         wanted = pieces[0].wanted if len(pieces) == 1 else sum(piece.wanted for piece in pieces)
         out: np.ndarray | None = None
-        for step, some in self.steps(pieces, items, result, exact):
+        for step, some in self.steps(pieces, items, result, exact, further):
             rows, row = step.out[step.rows], 0
             if wanted and len(rows) == wanted:  # one graph has all of them
                 out = rows
@@ -70,38 +72,106 @@ class Decoder:
         return out if out is not None else np.empty((0, width), np.float32)
 
     def steps(
-        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool = False
+        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool = False, further: bool = False
     ) -> Iterator[tuple[Step, Sequence[Piece]]]:
         """Appends the tokens of pieces to sequences; yields each graph after it was computed, and what it appended."""
         if not self.even:
-            return self._steps(pieces, items, result, exact)
-        return self._steps_after_states(pieces, items, result, exact)
+            return self._steps(pieces, items, result, exact, further)
+        return self._steps_after_states(pieces, items, result, exact, further)
 
     def _steps_after_states(
-        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool
+        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool, further: bool
     ) -> Iterator[tuple[Step, Sequence[Piece]]]:
         """The same, after tokens that the states of the sequences have not seen."""
         with self.memory.caught_up([items[piece.sequence] for piece in pieces]) as again:
             pieces = [piece.after(tokens) for piece, tokens in zip(pieces, again, strict=True)]
-            yield from self._steps(pieces, items, result, exact)
+            yield from self._steps(pieces, items, result, exact, further)
 
     def _steps(
-        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool
+        self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool, further: bool
     ) -> Iterator[tuple[Step, Sequence[Piece]]]:
         memory, rows = self.memory, self._exact_rows() if exact else ANY
         limits = Limits(rows.most, self._columns(result), max(rows.least, self.most_results), self.even, exact)
         for some in divided(pieces, limits):
             for piece in some:
                 memory.reserve(items[piece.sequence], len(piece.tokens))
-            step = self.graphs.get(self._shape(some, result, rows.least, exact), memory)
+            step = self.graphs.get(self._shape(some, result, rows.least, exact, further), memory)
             step.fill(some, items)
             if self.even:
                 for piece in some:
                     memory.begin(items[piece.sequence], len(piece.tokens))
             self._run(step)
+            seen = self._see(some, items, step.extra[0] if step.shape.result != "none" else step.out) if further else []
             for piece in some:
                 memory.end(items[piece.sequence], piece.tokens, exact)
+            for held in seen:
+                held.further = len(held.ids)
             yield step, some
+
+    def _see(self, pieces: Sequence[Piece], items: Sequence[Held], states: np.ndarray) -> list[Held]:
+        """Lets the layer that predicts further tokens see those that a graph appends, whose states are given.
+
+        Returns:
+            The sequences all of whose tokens it has seen.
+        """
+        seen: list[Piece] = []
+        before: list[np.ndarray] = []
+        row, states = 0, states.reshape(-1, self.config.n_embd)
+        for piece in pieces:
+            held, own = items[piece.sequence], states[row : row + len(piece.tokens)]
+            start, row = len(held.ids), row + len(piece.tokens)
+            if held.further >= start:
+                former = held.states.of(start - 1)
+                before += [np.zeros_like(own[:1]) if former is None else former[None], own[:-1]]
+                seen.append(Piece(piece.sequence, piece.tokens, 0, 0))
+            held.states.add(start, own)
+        if seen:
+            self._further(seen, items, np.concatenate(before))
+        return [items[piece.sequence] for piece in seen]
+
+    def _further(self, pieces: Sequence[Piece], items: Sequence[Held], before: np.ndarray) -> Step:
+        """Computes the layer that predicts further tokens; `before` has the states of the tokens before."""
+        tokens, wanted = (sum(numbers) for numbers in zip(*((len(p.tokens), p.wanted) for p in pieces)))
+        images = any(min(piece.tokens) < 0 for piece in pieces)
+        columns = sum(len(runs(piece.tokens)) if images else 1 for piece in pieces)
+        shape = Shape(tokens, wanted, columns, "logits" if wanted else "none", images=images, further=True)
+        step = self.graphs.get(shape, self.memory)
+        step.fill(pieces, items)
+        assert step.before is not None
+        step.before[: len(before)] = before
+        self._run(step)
+        return step
+
+    def predicted(self, number: int, items: Sequence[Held], token: int, most: int, confident: float) -> list[int]:
+        """Tokens that may follow a token behind a sequence, by the layer that predicts further ones.
+
+        Args:
+            number: of the sequence.
+            items: the sequences by number.
+            token: the token.
+            most: most tokens.
+            confident: least probability of each.
+        """
+        held = items[number]
+        n, before = len(held.ids), held.states.of(len(held.ids) - 1)
+        found: list[int] = []
+        if held.further != n or before is None:
+            return found
+        try:
+            while len(found) < most:
+                self.memory.reserve(held, 1)
+                step = self._further([Piece(number, [token], 1, 0)], items, before[None])
+                held.ids.append(token)
+                logits, before = step.out[0], step.extra[0].reshape(-1).copy()
+                token = int(logits.argmax())
+                if not np.exp(logits - logits[token]).sum() * confident <= 1:
+                    break
+                found.append(token)
+        except MemoryError:
+            pass  # no room for more tokens
+        finally:
+            self.memory.shorten(held, n)
+        return found
 
     def _exact_rows(self) -> Rows:
         """The rows of graphs whose results are exact."""
@@ -112,7 +182,7 @@ class Decoder:
         """The most sequences of a graph."""
         return STEP // ROUNDED if result == "hidden" else self.n_seq
 
-    def _shape(self, pieces: Sequence[Piece], result: str, least: int, exact: bool) -> Shape:
+    def _shape(self, pieces: Sequence[Piece], result: str, least: int, exact: bool, states: bool) -> Shape:
         """The shape of a graph that appends pieces, with at least so many rows."""
         tokens = wanted = 0
         for piece in pieces:
@@ -128,4 +198,4 @@ class Decoder:
         tokens = max(tokens, least)
         columns = min(tokens, columns)
         outputs = tokens if all_wanted else wanted and max(wanted, least)
-        return Shape(tokens, outputs, columns, result if wanted else "none", exact, self.even, images)
+        return Shape(tokens, outputs, columns, result if wanted else "none", exact, self.even, images, states)

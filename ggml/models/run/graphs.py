@@ -15,6 +15,7 @@ from ggml.utils import to_numpy
 from ..._owners import Owner
 from ..arch import FAMILIES
 from ..arch.base import Builder, Inputs, Pages, Pair
+from ..arch.further import build_further, config_of_further
 from ..arch.t5 import bucket
 from ..files.config import Config
 from .batch import Piece, runs
@@ -42,6 +43,8 @@ class Shape(NamedTuple):
     exact: bool = False
     even: bool = False  # the sequences are as many, and have the same number of tokens each
     images: bool = False  # some tokens are embeddings of pictures
+    states: bool = False  # the states of all tokens are a further result
+    further: bool = False  # not the model: its layer that predicts further tokens; the states are a further result
 
 
 class Parts(NamedTuple):
@@ -54,23 +57,32 @@ class Parts(NamedTuple):
     traced: frozenset[str]
     builder: Callable[..., Builder] = Builder
 
+    def further(self) -> Parts:
+        """Those of the layer that predicts further tokens: its values are neither looked at nor changed."""
+        return Parts(config_of_further(self.config), self.weights, self.adapters, {}, frozenset())
 
-def build(g: Builder, result: str = "all") -> Any:
-    """Adds the nodes of the whole model to a context: its logits [vocabulary, N], or its state [C, N] (see Shape)."""
+
+def build(g: Builder, result: str = "all") -> list[Any]:
+    """Adds the nodes of the whole model to a context.
+
+    Returns:
+        The logits [vocabulary, M] or states [C, M] (see Shape), then the further results.
+    """
     module = FAMILIES[g.config.arch].module
-    x = module.embed(g)
-    if g.inputs.vectors is not None:
-        x = g.add(ggml.ggml_mul(g.ctx, x, g.inputs.texts), g.inputs.vectors)
+    x = g.with_pictures(module.embed(g))
     for i in range(g.config.n_layer):
         x = module.layer(g, i, x)
+    states = [module.head(g, x)] if g.inputs.states else []
     if result == "none":
-        return x
+        return states or [x]
     before = set(g.points)
-    x = g.point("output_norm", module.head(g, g.last(x)))
+    x = g.point("output_norm", g.last(states[0]) if states else module.head(g, g.last(x)))
     if result != "hidden":
         x = g.point("logits", g.output(x))
     g.points_of_results = g.points.keys() - before
-    return x
+    if result == "scores":
+        states += [ggml.ggml_soft_max(g.ctx, x), ggml.ggml_argmax(g.ctx, x)]
+    return [x, *states]
 
 
 class Step(Owner):
@@ -80,9 +92,10 @@ class Step(Owner):
         ids, positions: i32 [N] (NumPy order here and below).
         types: i32 [N], of a graph without memory: which text of a pair a token is of.
         vectors, texts: f32 [N, C] and [N, 1], of a graph for pictures: embeddings, and 1 where there is none, else 0.
+        before: f32 [N, C], of a graph that predicts further tokens: the states of the tokens before.
         masks: f16 [S, 1, T, T] by "has a sliding window", of a graph without memory.
         out: f32 [M, vocabulary or C]; `rows` of it are those that are wanted.
-        extra: further results, of "scores".
+        extra: further results: the states, those of "scores".
         points: the names of the values that can be traced and changed.
     """
 
@@ -94,7 +107,7 @@ class Step(Owner):
         self.used = shape.tokens  # tokens that count; those behind them only fill the shape
         self.rows: slice | list[int] = slice(None)
         try:
-            self._build(shape, parts, memory)
+            self._build(shape, parts.further() if shape.further else parts, memory)
         except BaseException:
             self.close()
             raise
@@ -116,7 +129,11 @@ class Step(Owner):
         self.outputs: np.ndarray | None = None
         self.slots: np.ndarray | None = None
         self.vectors: np.ndarray | None = None
-        vectors = texts = None
+        self.before: np.ndarray | None = None
+        vectors = texts = before = None
+        if shape.further:
+            before, values = self._input(F32, config.n_embd, n)
+            self.before = values.reshape(n, config.n_embd)
         if shape.images:
             vectors, self.vectors = self._input(F32, config.n_embd, n)
             texts, self.texts = self._input(F32, 1, n)
@@ -140,10 +157,10 @@ class Step(Owner):
             pages[window] = Pages(table, cells)
         if shape.outputs != n:
             outputs, self.outputs = self._input(I32, max(1, shape.outputs))
-        if memory.states:
+        if memory.states and not shape.further:
             slots, self.slots = self._input(I32, s)
         return Inputs(ids, positions, masks, s if shape.even else 1, outputs, pages, slots, shape.exact,
-                      vectors=vectors, texts=texts)  # fmt: skip
+                      vectors=vectors, texts=texts, before=before, states=shape.states)  # fmt: skip
 
     def _build(self, shape: Shape, parts: Parts, memory: Memory | None) -> None:
         self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
@@ -153,10 +170,10 @@ class Step(Owner):
         builder = parts.builder(
             self.ctx, parts.config, parts.weights, inputs, caches, parts.adapters, parts.traced, parts.edits
         )
-        result = build(builder, shape.result)
-        results = [result]
-        if shape.result == "scores":
-            results += [ggml.ggml_soft_max(self.ctx, result), ggml.ggml_argmax(self.ctx, result)]
+        if shape.further:
+            results = build_further(builder, FAMILIES[parts.config.arch].module, shape.result)
+        else:
+            results = build(builder, shape.result)
         self.points = tuple(builder.points)
         size = parts.config.n_layer * NODES_PER_LAYER * (1 + parts.config.n_expert_used) + 1024
         self.graph = ggml.ggml_new_graph_custom(self.ctx, size, False)
@@ -246,7 +263,7 @@ class Step(Owner):
     def close(self) -> None:
         """Frees the graph and its memory."""
         self.out = self.ids = self.positions = self.types = self.texts = np.empty(0)
-        self.outputs = self.slots = self.vectors = None
+        self.outputs = self.slots = self.vectors = self.before = None
         self.extra, self._traced, self.masks, self.cells, self.tables = [], {}, {}, {}, {}
         if self.allocator is not None:
             ggml.ggml_gallocr_free(self.allocator)

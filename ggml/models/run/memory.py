@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+import copy
 import json
 import struct
 import weakref
@@ -18,7 +19,7 @@ import numpy as np
 
 import ggml
 
-from ..arch.keeps import parts_of
+from ..arch.keeps import Paged, parts_of
 from .cache import PagedCache, StateCache, layer_caches
 from .pages import PAGE, SCRAP, PagePool, PageTable
 
@@ -28,6 +29,7 @@ TYPES = {
     "iq4_nl": ggml.GGML_TYPE_IQ4_NL,
 }  # fmt: skip
 MAGIC = b"GGKV\x02\0\0\0"
+KEPT_STATES = 64  # tokens of a sequence whose states are kept, at most
 APART = 32  # tokens between two copies of the states of a sequence, at least
 
 
@@ -45,19 +47,41 @@ class Slot:
         self.snapshots: dict[int, list[bytes]] = {}
 
 
+class LastStates:
+    """The states at the end of the model of the last tokens of a sequence: f32 [tokens, C]."""
+
+    def __init__(self) -> None:
+        self._rows = np.empty((0, 0), np.float32)
+        self._end = 0  # they are those of the tokens before this one
+
+    def add(self, start: int, rows: np.ndarray) -> None:
+        """Takes over the states of the tokens from `start` on."""
+        known = self._rows[: max(0, len(self._rows) - (self._end - start))] if start <= self._end else self._rows[:0]
+        self._rows = np.concatenate([known, rows])[-KEPT_STATES:] if len(known) else rows[-KEPT_STATES:].copy()
+        self._end = start + len(rows)
+
+    def of(self, token: int) -> np.ndarray | None:
+        """The state of a token, if it is known."""
+        place = token - self._end + len(self._rows)
+        return self._rows[place] if 0 <= place < len(self._rows) else None
+
+
 class Held:
     """A sequence: its tokens, and where what the layers keep of them lies.
 
     Attributes:
         ids: the tokens.
         exact: so many of them, the first ones, were computed with `exact`.
+        further: so many of them, the first ones, the layer has seen that predicts further tokens.
+        states: the states of the last tokens, as far as these were computed for that layer.
         tables: its pages by window, 0 for layers that attend to everything.
         slot: its states, of a model that has some.
     """
 
     def __init__(self, tables: dict[int, PageTable], slot: Slot | None) -> None:
         self.ids: list[int] = []
-        self.exact = 0
+        self.exact = self.further = 0
+        self.states = LastStates()
         self.tables, self.slot = tables, slot
 
 
@@ -88,6 +112,7 @@ class Memory:
         names = kv_type if isinstance(kv_type, (tuple, list)) else (kv_type, kv_type)
         kinds = kinds_of(names, specs)
         self.n_ctx, self.n_vocab = n_ctx, n_vocab
+        self._kinds = kinds
         self.layers = layer_caches(specs, kinds)
         self.format = {**format, "layers": [repr(spec) for spec in specs], "type": "/".join(dict.fromkeys(names))}
         caches = [cache for layer in self.layers for cache in layer.values()]
@@ -100,6 +125,15 @@ class Memory:
         self.sequences: weakref.WeakSet[Held] = weakref.WeakSet()
         self._before_change, self._snapshots = before_change, snapshots
         self._slots = 0
+
+    def add_further(self, spec: Any) -> None:
+        """Adds a layer that predicts further tokens; no sequence has been seen by it. Saved sequences do without it."""
+        (layer,) = layer_caches([spec], self._kinds)
+        pool = self.pools.get(0)
+        if pool is None or list(layer) != ["attention"] or not isinstance(spec, Paged):
+            raise ValueError("load: the layer that predicts further tokens keeps other things than keys and values")
+        pool.add(layer["attention"])
+        self.layers.append(layer)
 
     def close(self) -> None:
         for layer in self.layers:
@@ -123,7 +157,8 @@ class Memory:
                 self._snapshot(source.slot)
             held.slot.snapshots = {n: states for n, states in source.slot.snapshots.items() if n <= length}
             held.slot.length = -1
-        held.exact = min(source.exact, length)
+        held.exact, held.further = min(source.exact, length), min(source.further, length)
+        held.states = copy.copy(source.states)
         held.ids = source.ids[:length]
         self.sequences.add(held)
         return held
@@ -154,7 +189,7 @@ class Memory:
         That is 0 if a layer with a sliding window no longer has the tokens that it would need.
         """
         length = self.reachable(held, length)
-        held.exact = min(held.exact, length)
+        held.exact, held.further = min(held.exact, length), min(held.further, length)
         if length < len(held.ids):
             del held.ids[length:]
         for window, pool in self.pools.items():

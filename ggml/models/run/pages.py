@@ -93,6 +93,11 @@ class PagePool:
             layer.resize(pages * PAGE)
         self.pages = pages
 
+    def add(self, layer: Layer) -> None:
+        """Adds the memory of a further layer, of which no cell was written."""
+        layer.resize(self.pages * PAGE)
+        self.layers.append(layer)
+
     def table(self) -> PageTable:
         """The table of a new sequence."""
         table = PageTable(self.most)

@@ -13,6 +13,7 @@ import numpy as np
 from ..._errors import named, naming
 from ..._owners import LockOwner
 from ..arch import caches_of
+from ..arch.further import config_of_further, has_further
 from ..conversion.folder import open_model
 from ..files.config import Config
 from ..files.model_file import Metadata
@@ -47,6 +48,7 @@ class Runner(LockOwner):
         points: the names of the values that can be traced and changed.
         loras, edits, tracer: what graphs are built of beside the weights.
         overrides: values of keys that replace those of the file.
+        has_further: whether the layer that predicts further tokens is in use.
     """
 
     @property
@@ -71,7 +73,7 @@ class Runner(LockOwner):
         super().__init__()
         self.comm = comm if comm is not None and comm.size > 1 else None
         self.split: Split | None = None
-        self.closed = False
+        self.closed = self.has_further = False
         self.computing: int | None = None  # the thread that computes
         self.loras: list[Lora] = []
         self.edits: dict[str, list[Callable]] = {}
@@ -257,13 +259,14 @@ class Runner(LockOwner):
             return self.texts_graph(1, 1)
         return self.graphs.get(Shape(1, 1, 1, "logits", even=bool(self.memory.states)), self.memory)
 
-    def decode(self, batch: Batch, exact: bool = False) -> np.ndarray:
+    def decode(self, batch: Batch, exact: bool = False, further: bool = False) -> np.ndarray:
         """Appends the tokens of a batch to its sequences.
 
         Args:
             batch: tokens for sequences, in any mixture.
             exact: True for results whose bits depend on nothing but the sequence: not on what else is in the batch, nor
                 on how the sequence was divided. This holds for sequences all of whose tokens were computed so.
+            further: True to let the layer that predicts further tokens see the tokens, see `use_further`.
         Returns:
             f32 [batch.wanted, n_vocab]: the logits that are wanted. They are valid until the next call.
         Raises:
@@ -281,7 +284,27 @@ class Runner(LockOwner):
                     )
                 self.check_room("decode", len(items[number].ids), len(tokens))
             assert self.decoder is not None
-            return self.decoder.results(batch.pieces, items, "logits", exact)
+            return self.decoder.results(batch.pieces, items, "logits", exact, further)
+
+    def use_further(self, caller: str) -> None:
+        """Makes room for the layer that predicts further tokens, when it is used for the first time.
+
+        Raises:
+            ValueError: the file has no such layer, a tensor of it is missing or wrong, or the model is divided.
+        """
+        with self._lock:
+            self.check_undivided(caller)
+            if self.has_further:
+                return
+            if not has_further(self.config, self.weights):
+                key = f"{self.config.arch}.nextn_predict_layers"
+                without = "no tensors of them" if self.metadata.get(key) else f"no key {key}"
+                raise ValueError(f"{caller}: {self.file.path} has no prediction layers ({without})")
+            assert self.memory is not None
+            with naming(self.file.path), named("load"):
+                self.memory.add_further(caches_of(config_of_further(self.config))[-1])
+                self.graphs.get(Shape(1, 1, 1, "logits", further=True), self.memory)
+            self.has_further = True
 
     def _are_tokens(self, tokens: Sequence[int]) -> bool:
         """Whether those of some tokens that are no ids are embeddings of this model's size."""

@@ -70,23 +70,27 @@ class Sequences:
         free = [i for i, owner in enumerate(owners) if owner is None or owner.finish_reason is not None]
         return max(free, key=lambda i: common_length(self.items[i].ids, ids), default=0)
 
-    def lacking(self, number: int, ids: list[int], exact: bool = False, goes_on: bool = False) -> list[int]:
+    def lacking(
+        self, number: int, ids: list[int], exact: bool = False, goes_on: bool = False, further: bool = False
+    ) -> list[int]:
         """Prepares a sequence to hold some tokens: shortens it to what is equal, or takes a beginning of another one.
 
         Quantised matrices times few columns are rounded otherwise than times many: the end of what is new is never
-        computed alone, so that a prompt gives the same text again, unless the text `goes_on`.
+        computed alone, so that a prompt gives the same text again, unless the text `goes_on`. With `further`, only
+        tokens count that the layer has seen which predicts further ones.
 
         Returns:
             The tokens that it lacks.
         """
         held = self.items[number]
-        if lacks_one(held.ids, ids) and (not exact or held.exact == len(held.ids)):
+        lowest = min([held.exact] * exact + [held.further] * further, default=len(held.ids))
+        if lacks_one(held.ids, ids) and lowest == len(held.ids):
             return ids[-1:]
         most = max(0, len(ids) - (1 if exact or goes_on else REPEATED))
 
         def useful(other: Held) -> int:
-            length = min(common_length(other.ids, ids), most)
-            return self.memory.reachable(other, min(length, other.exact) if exact else length)
+            limits = [other.exact] * exact + [other.further] * further
+            return self.memory.reachable(other, min(common_length(other.ids, ids), most, *limits))
 
         best = max(list(self.memory.sequences), key=useful, default=held)
         if useful(best) >= useful(held) + WORTHWHILE:
