@@ -72,6 +72,8 @@ class Generating:
                 place = batch.add(text.sequence, some + guess, len(guess) + int(wanted))
                 if wanted:
                     rows.append((text, place, guess))
+            for text, _, _ in rows:
+                text.sampler.prepare()
             # a filter may call the model: all logits are kept before the first token is chosen
             logits = self.runner.decode(batch, exact).copy()
             failed: dict[Generation, Exception] = {}
