@@ -112,7 +112,8 @@ def test_templates_with_errors(source, message, tokenizer):
     "source",
     [
         "{{ ''.__class__.__mro__ }}",
-        "{{ messages.append(1) }}",
+        "{{ messages.clear() }}",
+        "{{ [].append.__self__ }}",
         "{{ raise_exception.__globals__ }}",
         "{{ messages[0].update(a=1) }}",
         "{{ cycler.__init__.__globals__ }}",
@@ -130,6 +131,16 @@ def test_templates_cannot_leave_the_sandbox(source, tokenizer):
     assert HELLO == [{"role": "user", "content": "Hello"}]
 
 
+def test_templates_keep_lists_of_their_own(tokenizer):
+    """As Kimi's do: names of calls that wait for results."""
+    source = "{% set ns = namespace(x=[]) %}{% for i in range(3) %}{% set _ = ns.x.append(i) %}{% endfor %}"
+    assert render(source + "{{ ns.x.pop(0) }}{{ ns.x }}{{ ns.x | map('string') | tojson }}", tokenizer) == (
+        '0[1, 2]["1", "2"]'
+    )
+    assert render("{% set _ = messages.append(1) %}{{ messages | length }}", tokenizer) == "2"
+    assert HELLO == [{"role": "user", "content": "Hello"}]
+
+
 GROW = "{%% set ns = namespace(x=%s) %%}{%% for i in range(100) %%}%s{%% endfor %%}"
 
 
@@ -137,6 +148,7 @@ GROW = "{%% set ns = namespace(x=%s) %%}{%% for i in range(100) %%}%s{%% endfor 
     "source",
     [
         "{{ 'a' * 10**9 }}",
+        "{% set a = [] %}{% for i in range(99) %}{% set _ = a.append([a, a]) %}{% endfor %}{{ a }}",
         "{{ 10**9 * [1] }}",
         "{{ 10**1000000 }}",
         "{{ 'a'.ljust(10**9) }}",

@@ -13,10 +13,12 @@ for library in ("gguf", "tokenizers", "llguidance", "jsonschema"):  # of the ext
 import jsonschema  # noqa: E402
 import structured  # noqa: E402
 import tiny_models  # noqa: E402
+from ggml.models.sample.choice import exclude_tokens  # noqa: E402
 
 from ggml._cli import main  # noqa: E402
 from ggml.models import Llama, Sampler, load  # noqa: E402
 from ggml.models.llama_cpp.llama_grammar import LlamaGrammar  # noqa: E402
+from ggml.models.sample import constraint  # noqa: E402
 from ggml.models.sample.constraint import KINDS, PROPERTIES, SIZE, constrained  # noqa: E402
 
 SCHEMAS = int(os.environ.get("GGML_SCHEMAS", "200"))
@@ -104,6 +106,36 @@ def test_forced_tokens_are_not_computed(model):
     text = model.generate("x", json_schema=schema, max_tokens=200, temperature=0, logprobs=1, **count)
     assert json.loads("".join(text)) == schema["const"]
     assert len(seen) in (len(text.ids), len(text.ids) + 1) and len(text.logprobs) == len(text.ids)
+
+
+@pytest.mark.parametrize("share", [0, 0.01, 0.5, 1])
+def test_masks_of_any_length(share):
+    rng = np.random.default_rng(1)
+    for n in (1, 7, 8, 9, 64, 203):
+        allowed, logits = rng.random(n) < share, rng.standard_normal(n).astype(np.float32)
+        found = logits.copy()
+        assert exclude_tokens(found, np.packbits(allowed, bitorder="little").tobytes()) == allowed.any()
+        assert (found == np.where(allowed, logits, -np.inf)).all()
+    with pytest.raises(ValueError, match="generate: 8 bits of a mask: need 9"):
+        exclude_tokens(np.zeros(9, np.float32), b"1")
+
+
+def test_masks_are_computed_beside_the_graph(model, monkeypatch):
+    """In another thread, if they take long; texts are the same."""
+
+    def write():
+        texts = model.generate_many(["x", "y", "z"], json_schema=POINT, max_tokens=60, seed=1)
+        list(texts)
+        return [text.ids for text in texts.texts]
+
+    texts = write()
+    begun = []
+    monkeypatch.setattr(constraint, "QUICK", -1.0)
+    submit = constraint.BESIDE.pool.submit
+    monkeypatch.setattr(constraint.BESIDE.pool, "submit", lambda *args: begun.append(args) or submit(*args))
+    assert write() == texts and len(begun) > 20
+    constraint.BESIDE.renew()  # as in the child of a fork
+    assert write() == texts
 
 
 def test_several_texts_each_in_its_own_language(model):

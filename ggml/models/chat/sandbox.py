@@ -29,6 +29,7 @@ TEXT, ERROR, REFUSAL = b"T", b"E", b"R"  # first byte of an answer: a text, or t
 NUMBER = 100_000  # largest number that a filter or method gets, such as a width
 DIGITS = re.compile(r"\d{5}|\*")  # widths in format strings
 CONTAINERS = (list, tuple, dict)
+LIST_METHODS = ("append", "pop")  # with which some templates keep what they need later; others change nothing
 
 
 class TemplateError(ValueError):
@@ -144,6 +145,7 @@ def to_json(
     sort_keys: bool = False,
 ) -> str:
     """The filter `tojson`, without the escapes for HTML of Jinja's own."""
+    value = list(value) if isinstance(value, Iterator) else value  # what filters such as `map` make
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
@@ -261,10 +263,17 @@ def environment(budget: Budget) -> Any:
             require_operation(operator, left, right)
             return require_small(super().call_binop(context, operator, left, right))
 
+        def is_safe_attribute(self, value: Any, name: str, attribute: Any) -> bool:
+            allowed = type(value) is list and name in LIST_METHODS
+            return allowed or super().is_safe_attribute(value, name, attribute)
+
         def call(self, context: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
             budget.check()
             require_call(function, [*args, *kwargs.values()])
-            return require_small(super().call(context, function, *args, **kwargs))
+            result = require_small(super().call(context, function, *args, **kwargs))
+            if type(owner := getattr(function, "__self__", None)) is list:
+                require_small(owner)
+            return result
 
     jinja = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation])
     jinja.filters |= {"tojson": to_json, "_small": require_small}

@@ -72,6 +72,8 @@ class Generating:
                 place = batch.add(text.sequence, some + guess, len(guess) + int(wanted))
                 if wanted:
                     rows.append((text, place, guess))
+            for text, _, _ in rows:
+                text.sampler.prepare()
             # a filter may call the model: all logits are kept before the first token is chosen
             further = any(text.speculation is not None and text.speculation.further for text in texts)
             logits = self.runner.decode(batch, exact, further).copy()

@@ -35,6 +35,9 @@ NUMBERS = {  # the least and the largest value of each setting; integers where b
 class Constraint(Protocol):
     """What limits a text to a language; see constraint.py."""
 
+    def prepare(self) -> None:
+        """May begin to compute the next mask, beside other work; no token is accepted before `mask` is called."""
+
     def mask(self, logits: np.ndarray) -> None:
         """Excludes the tokens that cannot come next: writes -inf."""
 
@@ -247,6 +250,11 @@ class Sampler:
         if self.constraint is not None:
             self.constraint.mask(values)
         return values
+
+    def prepare(self) -> None:
+        """Lets the constraint compute its next mask while the logits are computed."""
+        if self.constraint is not None:
+            self.constraint.prepare()
 
     def prime(self, ids: Sequence[int]) -> None:
         """Sets the tokens so far: those of a prompt."""

@@ -17,6 +17,8 @@ cdef extern from "<math.h>" nogil:
 cdef enum:
     BLOCK = 32  # a constant length, so that compilers vectorise the loops over a block
 
+cdef uint32_t MINUS_INFINITY = 0xFF800000  # the bits of the float
+
 
 cdef struct Token:
     float p, value
@@ -290,6 +292,36 @@ cdef bint limit_share(const float* values, Py_ssize_t count, float best, double 
     return True
 
 
+# ---- masks -----------------------------------------------------------------------------------------------------------
+cdef inline void exclude_eight(float* values, uint32_t bits) noexcept nogil:
+    """Writes -inf to the values whose bit is 0, without branches."""
+    cdef uint32_t[8] place = [1, 2, 4, 8, 16, 32, 64, 128]
+    cdef uint32_t[8] words
+    cdef uint32_t keep
+    cdef int i
+    memcpy(words, values, sizeof(words))
+    for i in range(8):
+        keep = 0 - <uint32_t>((bits & place[i]) != 0)
+        words[i] = (words[i] & keep) | (MINUS_INFINITY & ~keep)
+    memcpy(values, words, sizeof(words))
+
+
+cdef bint exclude(float* values, Py_ssize_t count, const unsigned char* bits) noexcept nogil:
+    """Writes -inf to the values whose bit is 0. Whether a bit is 1."""
+    cdef Py_ssize_t i
+    cdef uint32_t found = 0
+    for i in range(count // 8):
+        found |= bits[i]
+        if bits[i] != 255:
+            exclude_eight(values + 8 * i, bits[i])
+    for i in range(count - count % 8, count):
+        if bits[i // 8] >> i % 8 & 1:
+            found = 1
+        else:
+            values[i] = -INFINITY
+    return found != 0
+
+
 # ---- for Python ------------------------------------------------------------------------------------------------------
 cdef int choose_of_all(
     const float* values, Py_ssize_t count, double temperature, double factor, double top_p, double min_p,
@@ -360,6 +392,30 @@ def choose(const float[::1] logits, double temperature, Py_ssize_t k, double top
     if token < 0:
         raise MemoryError(f"generate: no memory to sort {n} logits")
     return token
+
+
+def exclude_tokens(float[::1] logits not None, const unsigned char[::1] bits not None):
+    """Writes -inf to the logits of the tokens that a mask excludes.
+
+    Args:
+        logits: f32 [n], contiguous.
+        bits: bytes [(n + 7) // 8] or more: the bits of a byte, the lowest first, are 1 for tokens that are allowed.
+
+    Returns:
+        bool: whether one is allowed.
+
+    Raises:
+        ValueError: there are fewer bits than logits.
+    """
+    cdef Py_ssize_t n = logits.shape[0]
+    cdef bint found
+    if bits.shape[0] < (n + 7) // 8:
+        raise ValueError(f"generate: {8 * bits.shape[0]} bits of a mask: need {n}, as many as there are logits")
+    if n == 0:
+        return False
+    with nogil:
+        found = exclude(&logits[0], n, &bits[0])
+    return found
 
 
 def largest(const float[::1] values not None, Py_ssize_t k):

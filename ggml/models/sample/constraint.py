@@ -6,8 +6,11 @@ The automaton is that of `llguidance` (extra `llm`), which is built once for a v
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,6 +19,7 @@ import numpy as np
 
 from ..text.encoders import optional_module
 from .chain import Constraint
+from .choice import exclude_tokens
 
 SIZE = 1 << 17  # characters of a grammar or schema: more would take minutes to compile
 PROPERTIES = 1000  # optional ones of an object: the time to compile them grows with the square
@@ -26,6 +30,7 @@ KINDS = ("json_schema", "json", "regex", "grammar", "choices")
 WHITE = {"whitespace_pattern": r" ?|\n{1,2}[ \t]{0,20}"}
 NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")  # schemas by other names
 VALUES = ("enum", "const", "default", "examples", "example", "required")  # no schemas within
+QUICK = 1e-4  # seconds: a mask that takes less is computed where it is needed, as another thread would take longer
 NO_TOKEN = "no token of the vocabulary continues the text in its language"
 FAULTS = {  # beginnings of llguidance's messages, and the keyword whose value they name
     "Unknown format: ": "format",
@@ -229,24 +234,58 @@ class Automata:
 _automata: WeakKeyDictionary[Any, Automata] = WeakKeyDictionary()
 
 
+class Beside:
+    """A thread that computes masks while the graph runs; a forked child gets another one."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self.pool = ThreadPoolExecutor(1, "ggml-masks")
+
+
+BESIDE = Beside()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=BESIDE.renew)
+
+
 class Language:
     """Limits a text to a language: a Constraint of Sampler. See `constrained`."""
 
     def __init__(self, matcher: Any) -> None:
         self._matcher = matcher
+        self._seconds = 0.0  # that the last mask took
+        self._future: Future[bytes] | None = None  # the next mask, which another thread computes
+        self._pool: ThreadPoolExecutor | None = None  # that of the thread
 
     def _check(self) -> None:
         if self._matcher.is_error():
             raise ValueError(f"generate: {explained_end(self._matcher.get_error())}")
 
+    def _bits(self) -> bytes:
+        """A bit for each token: whether it can come next."""
+        begin = time.perf_counter()
+        bits = self._matcher.compute_bitmask()
+        self._seconds = time.perf_counter() - begin
+        return bits
+
+    def prepare(self) -> None:
+        """Begins to compute the next mask in another thread, if that takes long."""
+        if self._seconds > QUICK and not self._matcher.is_stopped() and self._waiting() is None:
+            self._pool = BESIDE.pool
+            self._future = self._pool.submit(self._bits)
+
+    def _waiting(self) -> Future[bytes] | None:
+        """The mask that another thread computes; a child that was forked meanwhile has no such thread."""
+        return self._future if self._pool is BESIDE.pool else None
+
     def mask(self, logits: np.ndarray) -> None:
         """Writes -inf to the logits of tokens that cannot come next."""
-        bits = self._matcher.compute_bitmask()
+        future, self._future = self._waiting(), None
+        bits = self._bits() if future is None or future.cancel() else future.result()
         self._check()
-        allowed = np.unpackbits(np.frombuffer(bits, np.uint8), count=logits.size, bitorder="little").view(bool)
-        if not allowed.any():
+        if not exclude_tokens(logits, bits):
             raise ValueError(f"generate: {NO_TOKEN}")
-        np.copyto(logits, -np.inf, where=~allowed)
 
     def accept(self, token: int) -> None:
         """Takes note of the next token."""
@@ -279,6 +318,11 @@ class Thinking:
         self._begin, self._end, self._budget, self._inner = begin, end, budget, inner
         self._inside, self._count, self._last = inside, 0, [-1] * max(len(begin), len(end))
         self._pending: list[int] = list(end) if inside and budget == 0 else []
+
+    def prepare(self) -> None:
+        """Begins to compute the next mask, if that takes long."""
+        if not self._pending and not self._inside and self._inner is not None:
+            self._inner.prepare()
 
     def mask(self, logits: np.ndarray) -> None:
         """Writes -inf to the logits of tokens that cannot come next."""
