@@ -172,11 +172,20 @@ class Embedding:
         if kind == "none":
             return [normalized(row) for row in rows] if normalize else rows
         out = np.array(rows, np.float32).reshape(len(tokens), config.n_embd)
-        if len(out) and heads.has_dense(self.runner.weights):
-            with self.runner.lock, named("embed"):
-                self.runner.check_undivided("embed")
-                out = head_of(self.runner.parts(), heads.dense, out, self.runner.threads)
+        out = self._dense("embed", out)
         return normalized(out) if normalize else out
+
+    def _dense(self, caller: str, rows: np.ndarray) -> np.ndarray:
+        """Applies the dense layers that the file has to pooled states [n, C]."""
+        if not len(rows) or not heads.has_dense(self.runner.weights):
+            return rows
+        with self.runner.lock, named(caller):
+            self.runner.check_undivided(caller)
+            return head_of(self.runner.parts(), heads.dense, rows, self.runner.threads)
+
+    def finished(self, caller: str, states: np.ndarray, kind: str) -> np.ndarray:
+        """The embedding [C] of a text of the states [tokens, C] of its tokens."""
+        return self._dense(caller, pooled(states, kind)[None])[0]
 
     def in_order(
         self, caller: str, texts: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, kind: str = "none"

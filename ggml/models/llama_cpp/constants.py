@@ -1,6 +1,8 @@
-"""The constants of llama.h that programs import: names without LLAMA_, by what they begin with, and their values."""
+"""The constants of llama.h that programs import: names without LLAMA_ or GGML_, by their beginnings, with values."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import ggml
 
@@ -35,11 +37,29 @@ GROUPS = {
     "FLASH_ATTN_TYPE_": ("AUTO=-1 DISABLED=0 ENABLED=1"),
     "SPLIT_MODE_": ("NONE=0 LAYER=1 ROW=2 TENSOR=3"),
     "KV_OVERRIDE_TYPE_": ("INT=0 FLOAT=1 BOOL=2 STR=3"),
+    "LOAD_MODE_": ("AUTO=-1 NONE=0 MMAP=1 MLOCK=2 MMAP_MLOCK=3 DIRECT_IO=4"),
+    "LAZY_MODE_": ("OFF=0 AUTO=1 ON=2"),
+    "CONTEXT_TYPE_": ("DEFAULT=0 MTP=1"),
+    "PROCESS_TYPE_": ("ENCODE=0 DECODE=1"),
+    "STATE_SEQ_FLAGS_": ("NONE=0 SWA_ONLY=1 PARTIAL_ONLY=1 ON_DEVICE=2"),
+    "MODEL_META_KEY_SAMPLING_": (
+        "SEQUENCE=0 TOP_K=1 TOP_P=2 MIN_P=3 XTC_PROBABILITY=4 XTC_THRESHOLD=5 TEMP=6 PENALTY_LAST_N=7 "
+        "PENALTY_REPEAT=8 MIROSTAT=9 MIROSTAT_TAU=10 MIROSTAT_ETA=11"
+    ),
 }
+OF_GGML = {
+    "ROPE_TYPE_": "NEOX=2 MROPE=8 IMROPE=40 VISION=24",
+    "NUMA_STRATEGY_": "DISABLED=0 DISTRIBUTE=1 ISOLATE=2 NUMACTL=3 MIRROR=4 COUNT=5",
+}
+
+
+def values(groups: Mapping[str, str], begin: str) -> dict[str, int]:
+    """The constants of a table by their names, which begin with `begin`."""
+    named = ((prefix + item).split("=") for prefix, items in groups.items() for item in items.split())
+    return {begin + name: int(value) for name, value in named}
 
 
 def constants() -> dict[str, int]:
     """All of them by their names, with the types of tensors (GGML_TYPE_*)."""
-    named = ((prefix + item).split("=") for prefix, items in GROUPS.items() for item in items.split())
-    found = {"LLAMA_" + name: int(value) for name, value in named}
-    return found | {name: value for name, value in vars(ggml).items() if name.startswith("GGML_TYPE_")}
+    types = {name: value for name, value in vars(ggml).items() if name.startswith("GGML_TYPE_")}
+    return values(GROUPS, "LLAMA_") | values(OF_GGML, "GGML_") | types

@@ -21,10 +21,10 @@ from ..sample.constraint import limited_to
 from ..text.encoders import to_bytes
 from .base import POOLING, positional
 from .completion import Completion
+from .contexts import Context
 from .hub import fetch
 from .llama_cache import BaseLlamaCache, LlamaCache, LlamaDiskCache, LlamaRAMCache
 from .llama_chat_format import ChatFormatter, get_chat_completion_handler
-from .llama_cpp import Context
 from .llama_grammar import LlamaGrammar
 from .steps import LlamaState, LogitsProcessorList, Stepping, StoppingCriteriaList, stopping
 

@@ -37,6 +37,8 @@ FAULTS = {  # beginnings of llguidance's messages, and the keyword whose value t
     "Invalid type: ": "type",
     "regex parse error": "pattern",
 }
+GBNF_RULE = re.compile(r"(?m)^\s*[\w-]+\s*::=")
+GBNF_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*|[\w-]+')  # "start" is the name of root in Lark
 
 
 def language(caller: str, **given: Any) -> str | None:
@@ -148,9 +150,11 @@ def require_few_properties(caller: str, schema: Any) -> None:
 
 def lark_of(caller: str, text: str) -> str:
     """A grammar in Lark's form from that, or from GBNF."""
-    convert = optional_module("llguidance.gbnf_to_lark").any_to_lark
+    module = optional_module("llguidance.gbnf_to_lark")
     try:
-        return convert(text)
+        if not GBNF_RULE.search(text):
+            return module.any_to_lark(text)
+        return module.gbnf_to_lark(GBNF_TOKEN.sub(lambda m: "the-start" if m[0] == "start" else m[0], text))
     except RecursionError:
         raise ValueError(f"{caller}: the grammar is nested too deeply") from None
     except Exception as error:  # of its own class, and plain ones
