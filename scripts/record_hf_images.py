@@ -1,6 +1,6 @@
 """Records what transformers computes from the tiny models of tests/hf_images.py.
 
-It needs torch 2.13.0, transformers 5.24.0, safetensors and Pillow 13.0.0:
+It needs torch 2.13.0, transformers 5.24.0, torchvision 0.28.0, safetensors and Pillow 13.0.0:
 
     python scripts/record_hf_images.py [KIND...]
 
@@ -18,6 +18,7 @@ import torch
 import transformers
 from PIL import Image
 from record_hf import saved
+from transformers.image_processing_backends import TorchvisionBackend
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -26,26 +27,85 @@ import hf_images  # noqa: E402
 import hf_models  # noqa: E402
 
 
-def rows_of(pixels: Any) -> np.ndarray:
-    """The parts of a picture, [n, 3, height, width]."""
-    values = np.concatenate([np.asarray(item)[None] for item in pixels])
-    return values.reshape(-1, *values.shape[-3:])
+def with_pillow(self: Any, image: torch.Tensor, size: Any, resample: int = 2, **_: Any) -> torch.Tensor:
+    """Resizes pictures u8 [n, 3, height, width] as Pillow does; torchvision's bytes differ by 1, rarely 2."""
+    given = image.permute(0, 2, 3, 1).numpy()
+    found = [np.asarray(Image.fromarray(values).resize((size.width, size.height), resample)) for values in given]
+    return torch.from_numpy(np.stack(found)).permute(0, 3, 1, 2)
+
+
+class Processor:
+    """A preprocessor, and in which form a model takes what it returns.
+
+    Args:
+        kind: of the model.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.name, _, self.vision, _, processor_class, settings = hf_images.KINDS[kind]
+        self.processor = getattr(transformers, processor_class)(**settings)
+        self.direct = self.name.startswith(("Qwen", "LlavaNext", "Lfm2"))  # takes all that the preprocessor returns
+        self.has_sizes = "ixtral" in processor_class
+
+    def parts(self, image: Any) -> list[np.ndarray]:
+        """The parts of a picture, each [3, height, width]."""
+        found, patch = self.processor(images=image, return_tensors="np"), self.vision["patch_size"]
+        values = found["pixel_values"]
+        if self.name.startswith("Qwen"):
+            return [in_pictures(values, found["image_grid_thw"], patch)]
+        if self.name == "Lfm2Vl":
+            shapes = zip(values, found["spatial_shapes"], strict=True)
+            return [in_rows(part, int(rows), int(columns), patch) for part, (rows, columns) in shapes]
+        rows = np.concatenate([np.asarray(item)[None] for item in values])
+        return list(rows.reshape(-1, *rows.shape[-3:]))
+
+    def inputs(self, images: list[Any]) -> dict[str, torch.Tensor]:
+        """Of pictures, what the model takes beside the ids."""
+        if self.direct:
+            return dict(self.processor(images=images, return_tensors="pt"))
+        parts = [torch.tensor(np.stack(self.parts(image))) for image in images]
+        sides = [max(values.shape[i] for values in parts) for i in (-2, -1)]
+        padded = [torch.nn.functional.pad(v, (0, sides[1] - v.shape[-1], 0, sides[0] - v.shape[-2])) for v in parts]
+        given = torch.cat(padded)
+        sizes = {"image_sizes": torch.tensor([v.shape[-2:] for v in parts])} if self.has_sizes else {}
+        return {"pixel_values": given[None] if self.name == "Idefics3" else given, **sizes}
+
+    def of_ids(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What the model takes with ids: which of them are pictures."""
+        kinds = ids == hf_images.IMAGE_TOKEN
+        if self.name.startswith("Qwen"):
+            return {"mm_token_type_ids": kinds.int()}
+        return {"token_type_ids": kinds.long()} if self.name == "Gemma3" else {}
+
+
+def in_pictures(values: np.ndarray, grid: np.ndarray, patch: int) -> np.ndarray:
+    """Patches in squares of four, each with its pixels twice, as a picture [3, height, width]."""
+    _, rows, columns = map(int, grid[0])
+    parts = values.reshape(rows // 2, columns // 2, 2, 2, 3, 2, patch, patch)
+    assert np.array_equal(parts[..., 0, :, :], parts[..., 1, :, :])
+    return parts[..., 0, :, :].transpose(4, 0, 2, 5, 1, 3, 6).reshape(3, rows * patch, columns * patch)
+
+
+def in_rows(values: np.ndarray, rows: int, columns: int, patch: int) -> np.ndarray:
+    """Patches row by row, each pixel by pixel, as a picture [3, height, width]."""
+    parts = values[: rows * columns].reshape(rows, columns, patch, patch, 3)
+    return parts.transpose(4, 0, 2, 1, 3).reshape(3, rows * patch, columns * patch)
 
 
 def results(kind: str) -> dict[str, np.ndarray]:
     """The record of a kind."""
-    name, text, vision, others, processor_class, settings = hf_images.KINDS[kind]
+    name, text, vision, others, *_ = hf_images.KINDS[kind]
     config_class = getattr(transformers, f"{name}Config")
     cls = getattr(transformers, f"{name}ForConditionalGeneration")
-    processor = getattr(transformers, processor_class)(**settings)
+    given = Processor(kind)
     config = config_class(
         text_config={n: v for n, v in {**hf_images.TEXT, **text}.items() if v is not None},
-        vision_config={**hf_images.VISION, **vision},
+        vision_config={n: v for n, v in {**hf_images.VISION, **vision}.items() if v is not None},
         **others, attn_implementation="eager",
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         stored, shapes = saved(cls(config), folder)
-        processor.save_pretrained(folder)
+        given.processor.save_pretrained(folder)
         preprocessor = json.loads((Path(folder) / "preprocessor_config.json").read_text())
     found = {"config": np.array(json.dumps(stored)), "shapes": np.array(json.dumps(shapes)),
              "preprocessor": np.array(json.dumps(preprocessor))}  # fmt: skip
@@ -53,38 +113,23 @@ def results(kind: str) -> dict[str, np.ndarray]:
         hf_models.write_folder(Path(folder), stored, shapes)
         model = cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
 
-    def pixels(image: object) -> np.ndarray:
-        return rows_of(processor(images=image, return_tensors="np")["pixel_values"])
-
-    odd = [pixels(image) for image in hf_images.odd_pictures(200)]
-    found["pixels"] = np.array([hf_images.sample(values) for values in odd], np.float16)
-    found["counts"] = np.array([len(values) for values in odd])
+    odd = [given.parts(image) for image in hf_images.odd_pictures(200)]
+    found["pixels"] = np.array([hf_images.sample(parts) for parts in odd], np.float16)
+    found["counts"] = np.array([len(parts) for parts in odd])
+    pictures = [Image.fromarray(hf_images.picture(*size)) for size in hf_images.SIZES]
     embeddings = []
-    ids, inputs = [], []
-    for part in hf_images.parts(hf_models.tokens(31)):
-        if isinstance(part, list):
-            ids += part
-            continue
-        values = torch.tensor(pixels(Image.fromarray(hf_images.picture(*hf_images.SIZES[part]))))
-        inputs.append(values)
+    for picture in pictures:
         with torch.no_grad():
-            given = values[None] if name == "Idefics3" else values
-            size = {"image_sizes": torch.tensor([values.shape[-2:]])} if "ixtral" in processor_class else {}
-            out = model.get_image_features(pixel_values=given, **size).pooler_output
-        rows = (torch.cat(list(out)) if isinstance(out, (list, tuple)) else out).reshape(-1, 64)
-        embeddings.append(rows.numpy())
-        ids += [hf_images.IMAGE_TOKEN] * len(rows)
-    ids = torch.tensor([ids])
-    sides = [max(values.shape[i] for values in inputs) for i in (-2, -1)]
-    padded = [torch.nn.functional.pad(v, (0, sides[1] - v.shape[-1], 0, sides[0] - v.shape[-2])) for v in inputs]
-    given = torch.cat(padded)
-    more = {"token_type_ids": (ids == hf_images.IMAGE_TOKEN).long()} if name == "Gemma3" else {}
-    if "ixtral" in processor_class:
-        more["image_sizes"] = torch.tensor([v.shape[-2:] for v in inputs])
-    if name == "Idefics3":
-        given = given[None]
+            out = model.get_image_features(**given.inputs([picture])).pooler_output
+        rows = torch.cat(list(out)) if isinstance(out, (list, tuple)) else out
+        embeddings.append(rows.reshape(-1, rows.shape[-1]).numpy())
+    ids = []
+    for part in hf_images.parts(hf_models.tokens(31)):
+        ids += part if isinstance(part, list) else [hf_images.IMAGE_TOKEN] * len(embeddings[part])
+    tokens = torch.tensor([ids])
+    inputs = {"attention_mask": torch.ones_like(tokens), **given.inputs(pictures), **given.of_ids(tokens)}
     with torch.no_grad():
-        logits = model(input_ids=ids, pixel_values=given, attention_mask=torch.ones_like(ids), **more).logits[0]
+        logits = model(input_ids=tokens, **inputs).logits[0]
     found["embeddings"] = np.concatenate(embeddings)
     found["tokens"] = np.array([len(rows) for rows in embeddings])
     found["logits"] = logits.numpy()[::3]
@@ -92,6 +137,7 @@ def results(kind: str) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
+    TorchvisionBackend.resize = with_pillow
     hf_images.DATA.mkdir(parents=True, exist_ok=True)
     for kind in sys.argv[1:] or hf_images.KINDS:
         found = results(kind)

@@ -20,6 +20,14 @@ TEXT = {**hf_models.SIZES, "num_hidden_layers": 2, "max_position_embeddings": 51
 VISION = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
 GEMMA = {"num_hidden_layers": 4, "layer_types": hf_models.LAYERS, "sliding_window": 64, "query_pre_attn_scalar": 24}
 
+# Settings of the encoder that Qwen's have under other names
+QWEN = {"hidden_size": 64, "num_hidden_layers": None, "num_attention_heads": None, "intermediate_size": None,
+        "depth": 3, "num_heads": 4, "patch_size": 4}  # fmt: skip
+QWEN_TOKEN = {"image_token_id": IMAGE_TOKEN, "vision_start_token_id": 1, "vision_end_token_id": 2, "video_token_id": 3}
+QWEN_PIXELS = {"patch_size": 4, "size": {"shortest_edge": 300, "longest_edge": 4000}}
+MROPE3 = {"rope_parameters": {**hf_models.MROPE, "mrope_section": [4, 4, 4]}, "head_dim": 24}
+PINPOINTS = [[28, 56], [56, 28], [56, 56], [84, 28], [28, 84]]
+
 # Kind: (class of the model, settings: of the text, of the encoder, others; class and settings of the preprocessor)
 KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str, dict[str, Any]]] = {
     "llava": (
@@ -57,9 +65,41 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str,
         {"model_type": "pixtral", "image_size": 48, "patch_size": 8, "hidden_act": "gelu"},
         {"image_token_index": IMAGE_TOKEN, "vision_feature_layer": -1, "vision_feature_select_strategy": "full"},
         "PixtralImageProcessorPil", {"size": {"longest_edge": 48}, "patch_size": {"height": 8, "width": 8}}),
+    "llava_next": (
+        "LlavaNext", {"model_type": "llama"},
+        {"model_type": "clip_vision_model", "image_size": 28, "patch_size": 7, "projection_dim": 32},
+        {"image_token_index": IMAGE_TOKEN, "image_grid_pinpoints": PINPOINTS},
+        "LlavaNextImageProcessorPil", {"size": {"shortest_edge": 28}, "crop_size": {"height": 28, "width": 28},
+                                       "image_grid_pinpoints": PINPOINTS}),
+    "lfm2vl": (
+        "Lfm2Vl", {"model_type": "lfm2", "num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"],
+                   "block_auto_adjust_ff_dim": False, "head_dim": None},
+        {"model_type": "siglip2_vision_model", "num_patches": 36, "patch_size": 4},
+        {"image_token_id": IMAGE_TOKEN, "projector_hidden_size": 40},
+        "Lfm2VlImageProcessor", {"encoder_patch_size": 4, "tile_size": 40, "min_image_tokens": 9,
+                                 "max_image_tokens": 25, "max_tiles": 6,
+                                 "do_convert_rgb": True}),
+    "qwen2vl": (
+        "Qwen2VL", {"head_dim": None, "rope_parameters": {**hf_models.MROPE, "mrope_section": [2, 3, 3]}},
+        {**QWEN, "embed_dim": 32, "mlp_ratio": 2}, QWEN_TOKEN, "Qwen2VLImageProcessorPil", QWEN_PIXELS),
+    "qwen25vl": (
+        "Qwen2_5_VL", {"head_dim": None, "rope_parameters": {**hf_models.MROPE, "mrope_section": [2, 3, 3]}},
+        {**QWEN, "hidden_size": 32, "out_hidden_size": 64, "intermediate_size": 48, "depth": 4, "window_size": 24,
+         "fullatt_block_indexes": [1]}, QWEN_TOKEN, "Qwen2VLImageProcessorPil", QWEN_PIXELS),
+    "qwen3vl": (
+        "Qwen3VL", MROPE3,
+        {**QWEN, "hidden_size": 32, "out_hidden_size": 64, "intermediate_size": 48, "num_position_embeddings": 36,
+         "deepstack_visual_indexes": [0, 2]}, QWEN_TOKEN, "Qwen2VLImageProcessorPil", QWEN_PIXELS),
+    "qwen3vlmoe": (
+        "Qwen3VLMoe", {**MROPE3, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+                       "num_hidden_layers": 3},
+        {**QWEN, "hidden_size": 32, "out_hidden_size": 64, "intermediate_size": 48, "num_position_embeddings": 144,
+         "deepstack_visual_indexes": [1]}, QWEN_TOKEN, "Qwen2VLImageProcessorPil", QWEN_PIXELS),
 }  # fmt: skip
 # The value of clip.projector_type, where it is not the kind
-PROJECTORS = {"llava": "mlp", "internvl+norms": "internvl", "mistral3": "pixtral"}
+PROJECTORS = {"llava": "mlp", "llava_next": "mlp", "lfm2vl": "lfm2", "internvl+norms": "internvl",
+              "mistral3": "pixtral", "qwen2vl": "qwen2vl_merger", "qwen25vl": "qwen2.5vl_merger",
+              "qwen3vl": "qwen3vl_merger", "qwen3vlmoe": "qwen3vl_merger"}  # fmt: skip
 SIZES = [(45, 61), (70, 31)]  # width and height of the pictures of the prompt
 MODES = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1"]
 
@@ -85,9 +125,9 @@ def odd_pictures(count: int) -> Any:
         yield source.convert(mode)
 
 
-def sample(values: np.ndarray) -> np.ndarray:
-    """Sixteen values of an array, spread over it."""
-    flat = values.reshape(-1)
+def sample(parts: list[np.ndarray]) -> np.ndarray:
+    """Sixteen values of arrays, spread over them."""
+    flat = np.concatenate([values.reshape(-1) for values in parts])
     return flat[np.linspace(0, flat.size - 1, 16).astype(int)]
 
 

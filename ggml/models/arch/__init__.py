@@ -54,6 +54,7 @@ from . import (
     phimoe,
     qwen_moe,
     qwen_next,
+    qwen_vl,
     rwkv6,
     rwkv7,
     smollm3,
@@ -100,9 +101,9 @@ FAMILIES = {
     "qwen3": Family(llama, NEOX),
     "qwen2moe": Family(qwen_moe, NEOX),
     "qwen3moe": Family(qwen_moe, NEOX),
-    "qwen2vl": Family(llama, NEOX),  # the model of texts, whose three positions are equal; also Qwen 2.5
-    "qwen3vl": Family(llama, NEOX),
-    "qwen3vlmoe": Family(qwen_moe, NEOX),
+    "qwen2vl": Family(qwen_vl.DENSE, ggml.GGML_ROPE_TYPE_MROPE),  # also Qwen 2.5
+    "qwen3vl": Family(qwen_vl.DENSE, ggml.GGML_ROPE_TYPE_IMROPE),
+    "qwen3vlmoe": Family(qwen_vl.EXPERTS, ggml.GGML_ROPE_TYPE_IMROPE),
     "ernie4_5": Family(llama, NORMAL),
     "ernie4_5-moe": Family(dense_first, NORMAL),
     "deepseek2": Family(deepseek2, NORMAL),  # V2, V3, R1

@@ -11,6 +11,7 @@ texts, attention sees these only, and every node has a gradient.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from ggml.utils import to_numpy
 from ..files.config import Config, Rope
 
 Tensor = Any  # POINTER(ggml_tensor)
+SECTIONED = (ggml.GGML_ROPE_TYPE_MROPE, ggml.GGML_ROPE_TYPE_IMROPE)  # rotary positions of four dimensions
 FLOATS = (ggml.GGML_TYPE_F32, ggml.GGML_TYPE_F16, ggml.GGML_TYPE_BF16)
 
 
@@ -83,7 +85,9 @@ class Inputs(NamedTuple):
         pages: with caches, by the window of layers, 0 for all tokens.
         slots: i32 [S], where the states of the sequences lie, of a model that has some.
         exact: True if no bit of a token's result may depend on the other tokens.
-        vectors, texts: f32 [C, N] and [1, N]: embeddings in place of those of ids, and 0 where there is one, else 1.
+        vectors, texts: f32 [inputs, N] and [1, N]: embeddings in place of those of ids, each with the vectors that some
+            layers add, and 0 where there is one, else 1.
+        places: i32 [4 N], the positions of pictures' tokens in four dimensions; None where all are those of texts.
         before: of layers that predict further tokens, f32 [C, N]: the states of the tokens before, see further.py.
         states: True if the states of all tokens are needed beside the result.
     """
@@ -99,6 +103,7 @@ class Inputs(NamedTuple):
     types: Tensor | None = None
     vectors: Tensor | None = None
     texts: Tensor | None = None
+    places: Tensor | None = None
     buckets: Tensor | None = None
     before: Tensor | None = None
     states: bool = False
@@ -244,6 +249,13 @@ class Attention(Norms):
         factors: divisors of the frequencies, [n_rot / 2]; n_rot: elements that are rotated, those of the config for 0.
         """
         n_rot = n_rot or self.config.n_rot
+        if mode in SECTIONED and self.inputs.places is not None:
+            sections = (ctypes.c_int * 4)(*self.config.sections)
+            return ggml.ggml_rope_multi(
+                self.ctx, x, self.inputs.places, factors, n_rot, sections, mode, *rope.arguments()
+            )
+        if mode in SECTIONED:  # the positions of a text's token are equal
+            mode = ggml.GGML_ROPE_TYPE_NEOX
         return ggml.ggml_rope_ext(self.ctx, x, self.inputs.positions, factors, n_rot, mode, *rope.arguments())
 
     def attention(
@@ -566,13 +578,20 @@ class Builder(FeedForward):
         """Embeddings of tokens [C, N], with those of pictures in their places."""
         if self.inputs.vectors is None:
             return x
-        return self.add(ggml.ggml_mul(self.ctx, x, self.inputs.texts), self.inputs.vectors)
+        return self.add(ggml.ggml_mul(self.ctx, x, self.inputs.texts), self.of_pictures(0))
 
     def last(self, x: Tensor) -> Tensor:
         """The tokens whose result is needed, [C, M] of x [C, N]."""
         if self.inputs.outputs is None or x.contents.ne[1] != self.n_tokens:
             return x
         return ggml.ggml_get_rows(self.ctx, x, self.inputs.outputs)
+
+    def of_pictures(self, layer: int) -> Tensor:
+        """The vectors of a picture's tokens: for 0 their embeddings, else what layer - 1 adds; a text's are 0."""
+        assert self.inputs.vectors is not None
+        vectors, width = self.inputs.vectors, self.config.n_embd
+        row = vectors.contents.nb[1]
+        return ggml.ggml_view_2d(self.ctx, vectors, width, self.n_tokens, row, 4 * width * layer)
 
     def keep_last(self, layer: int, *tensors: Tensor) -> Sequence[Tensor]:
         """After the attention of the last layer: only the tokens whose result is needed; all if values are traced."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -15,15 +16,15 @@ import ggml
 from ..._errors import bare as bare_message
 from ..vision import PROJECTORS as VISION
 from ..vision.encoder import ROPE_BASE
-from ..vision.tower import ARCH, tower_nodes, vision_config
+from ..vision.tower import ARCH, smallest, tower_nodes, vision_config
 from .checkpoint import TYPES, Checkpoint
 from .fields import Fields, optional_json
-from .parts import Keys, Part, flat, pairs_side_by_side
+from .parts import Keys, Part, flat, pairs_side_by_side, slices
 from .plan import NUMBER, Recorded, Weight, model_name, new_tensor
 from .stored import Stored
 
 # What class names put before the names of an encoder's tensors, and of a projector's
-ENCODERS = ("vision_tower.vision_model.", "vision_tower.", "vision_model.")
+ENCODERS = ("vision_tower.vision_model.", "vision_tower.", "vision_model.", "visual.")
 PROJECTORS = ("multi_modal_projector.", "connector.")
 F32 = ggml.GGML_TYPE_F32
 
@@ -89,6 +90,61 @@ PIXTRAL = {
     "linear_1": "mm.1",
     "linear_2": "mm.2",
 }
+
+
+def frame(i: int) -> Part:
+    """The weights of a patch for one of two pictures that follow one another, [C, 3, 2, P, P] as [3 C, P P]."""
+    name = "v.patch_embd.weight.1" if i else "v.patch_embd"
+    return Part(name, shape=lambda c, shape: (shape[0] * shape[1], math.prod(shape[2:])), columns=slices(2, i))
+
+
+QWEN = {
+    "patch_embed.proj": [frame(0), frame(1)],
+    "blocks.{}.norm1": "v.blk.{}.ln1",
+    "blocks.{}.attn.qkv": [Part(f"v.blk.{{}}.attn_{name}", slices(3, i)) for i, name in enumerate("qkv")],
+    "blocks.{}.attn.proj": "v.blk.{}.attn_out",
+    "blocks.{}.norm2": "v.blk.{}.ln2",
+    "blocks.{}.mlp.fc1": "v.blk.{}.ffn_up",
+    "blocks.{}.mlp.fc2": "v.blk.{}.ffn_down",
+    "blocks.{}.mlp.gate_proj": "v.blk.{}.ffn_gate",
+    "blocks.{}.mlp.up_proj": "v.blk.{}.ffn_up",
+    "blocks.{}.mlp.down_proj": "v.blk.{}.ffn_down",
+    "merger.ln_q": "v.post_ln",
+    "merger.mlp.{}": "mm.{}",
+}
+
+
+def qwen3_names(v: Fields) -> dict[str, Any]:
+    """As before; what the language model's layers add is named by the layer that it is taken from."""
+    names = {
+        **QWEN,
+        "pos_embed": "v.position_embd",
+        "blocks.{}.attn.qkv": "v.blk.{}.attn_qkv",
+        "blocks.{}.mlp.linear_fc1": "v.blk.{}.ffn_up",
+        "blocks.{}.mlp.linear_fc2": "v.blk.{}.ffn_down",
+        "merger.norm": "v.post_ln",
+        "merger.linear_fc1": "mm.0",
+        "merger.linear_fc2": "mm.2",
+    }
+    for i, layer in enumerate(v.array("deepstack_visual_indexes", int, default=[8, 16, 24])):
+        new = {"norm": "norm", "linear_fc1": "fc1", "linear_fc2": "fc2"}
+        names |= {f"deepstack_merger_list.{i}.{old}": f"v.deepstack.{layer}.{name}" for old, name in new.items()}
+    return names
+
+
+def by_channels(c: Fields, columns: int) -> np.ndarray:
+    """The columns of the weights of a patch channel by channel, of those pixel by pixel."""
+    return np.arange(columns).reshape(-1, 3).T.reshape(-1)
+
+
+LFM2 = {
+    **VIT,
+    "embeddings.patch_embedding": Part("v.patch_embd", columns=by_channels),
+    "layer_norm": "mm.input_norm",
+    "linear_1": "mm.1",
+    "linear_2": "mm.2",
+}
+PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
 ROW_END = "v.token_embd.img_break"
 CLIP_MEAN, CLIP_STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 ACTIVATIONS: dict[str, Any] = {"quick_gelu": ggml.ggml_gelu_quick, "gelu_pytorch_tanh": ggml.ggml_gelu,
@@ -109,16 +165,28 @@ class ImageRow(NamedTuple):
     Attributes:
         classes: names of the classes.
         projector: value of clip.projector_type.
-        names: for the names of tensors what they become, as in Row.
+        names: for the names of tensors what they become, as in Row; or a function of the encoder's settings.
         keys: function of the settings that gives the keys, without `clip.vision.` before them.
         dropped: names of tensors that are not needed.
+        settings: those of the encoder that a folder may lack.
     """
 
     classes: str
     projector: str
-    names: Mapping[str, Any]
+    names: Mapping[str, Any] | Callable[[Fields], Mapping[str, Any]]
     keys: Callable[[Settings], Keys]
     dropped: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = {}
+
+    def names_of(self, v: Fields) -> Mapping[str, Any]:
+        """`names` for the settings of an encoder."""
+        return self.names(v) if callable(self.names) else self.names
+
+
+def vision_of(checkpoint: Checkpoint, row: ImageRow) -> Fields:
+    """The settings of the encoder."""
+    given = checkpoint.config.inside("vision_config")
+    return Fields({**row.settings, **{k: v for k, v in given.values.items() if v is not None}}, given.where)
 
 
 def usual(s: Settings, mean: list[float], std: list[float]) -> Keys:
@@ -179,7 +247,7 @@ def pixtral(s: Settings) -> Keys:
     return keys
 
 
-def llava(s: Settings) -> Keys:
+def llava(s: Settings, in_tiles: bool = False) -> Keys:
     """The layer whose states are taken, and how the picture becomes a square."""
     s.model.require("projector_hidden_act", "gelu", default="gelu")
     clip = s.vision.text("model_type", default="clip_vision_model") == "clip_vision_model"
@@ -196,10 +264,57 @@ def llava(s: Settings) -> Keys:
     keys["image_aspect_ratio"] = "pad" if pad else "crop"
     side = {"shortest_edge": keys["image_size"]}, {"height": keys["image_size"], "width": keys["image_size"]}
     s.images.require("size", *side, keys["image_size"], default=side[0])
-    if not pad:
+    if in_tiles:
+        keys["image_aspect_ratio"] = "anyres"
+    if in_tiles or not pad:
         s.images.require("do_center_crop", True, default=True)
         s.images.require("crop_size", side[1], keys["image_size"], default=side[1])
     return keys
+
+
+def llava_next(s: Settings) -> Keys:
+    """Also the sizes of pictures in tiles."""
+    sizes = s.model.values.get("image_grid_pinpoints")
+    sizes = PINPOINTS if sizes is None else sizes
+    across = side(s.vision, "image_size", 1 << 14)
+    pairs = isinstance(sizes, list) and all(isinstance(size, list) and len(size) == 2 for size in sizes)
+    if not pairs or not sizes or not all(isinstance(n, int) and n > 0 and n % across == 0 for n in sum(sizes, [])):
+        raise s.model.wrong("image_grid_pinpoints", sizes, f"heights and widths that are multiples of {across}")
+    s.images.require("image_grid_pinpoints", sizes, default=sizes)
+    keys = llava(s, True)
+    flat_sizes = [n for height, width in sizes for n in (width, height)]
+    return keys | {"image_grid_pinpoints": flat_sizes, "mm_patch_merge_type": "spatial_unpad"}
+
+
+def lfm2(s: Settings) -> Keys:
+    """Pictures have any shape; large ones are in tiles."""
+    s.model.require("projector_hidden_act", "gelu", default="gelu")
+    s.model.require("vision_feature_layer", -1, default=-1)
+    patch = side(s.vision, "patch_size", 1 << 10)
+    count, merge = (
+        s.vision.integer("num_patches", default=256),
+        s.model.integer("downsample_factor", default=2, high=64),
+    )
+    across = math.isqrt(count)
+    if across * across != count:
+        raise s.vision.wrong("num_patches", count, "a square")
+    s.images.require("encoder_patch_size", patch, default=patch)
+    s.images.require("downsample_factor", merge, default=merge)
+    s.images.require("max_pixels_tolerance", 2.0, default=2.0)
+    s.images.require("use_thumbnail", True, default=True)
+    tile = s.images.integer("tile_size", default=512, high=1 << 14)
+    if tile % (patch * merge):
+        raise s.images.wrong("tile_size", tile, f"a multiple of {patch * merge}")
+    tiles = [s.images.integer(f"{name}_tiles", default=n, high=64) for name, n in (("min", 2), ("max", 10))]
+    if not s.images.flag("do_image_splitting", True):
+        tiles = [1, 1]
+    tokens = [s.images.integer(f"{name}_image_tokens", default=n) for name, n in (("min", 64), ("max", 256))]
+    vision = Fields({**s.vision.values, "image_size": across * patch}, s.vision.where)
+    return usual(Settings(s.model, vision, s.images), [0.5] * 3, [0.5] * 3) | {
+        "projector.scale_factor": merge, "preproc_min_tiles": tiles[0], "preproc_max_tiles": tiles[1],
+        "preproc_image_size": tile, "image_min_pixels": tokens[0] * (patch * merge) ** 2,
+        "image_max_pixels": tokens[1] * (patch * merge) ** 2,
+    }  # fmt: skip
 
 
 def gemma3(s: Settings) -> Keys:
@@ -222,9 +337,66 @@ def idefics3(s: Settings) -> Keys:
                    "preproc_image_size": longest}  # fmt: skip
 
 
+def qwen(s: Settings, width: str = "hidden_size", **more: Any) -> Keys:
+    """Pictures have any shape; squares of patches are merged."""
+    v = s.vision
+    for name, usual_one in (("temporal_patch_size", 2), ("in_channels", 3), ("in_chans", 3)):
+        v.require(name, usual_one, default=usual_one)
+    patch, merge = side(v, "patch_size", 1 << 10), v.integer("spatial_merge_size", default=2, high=64)
+    if v.inside("rope_parameters").number("rope_theta", default=ROPE_BASE) != ROPE_BASE:
+        raise v.wrong("rope_parameters", v.values["rope_parameters"], f"rope_theta {ROPE_BASE:g}")
+    for name, value in (("patch_size", patch), ("merge_size", merge), ("temporal_patch_size", 2)):
+        s.images.require(name, value, default=value)
+    s.images.require("do_resize", True, default=True)
+    size = s.images.inside("size")
+    least = s.images.integer("min_pixels", default=size.integer("shortest_edge", default=56 * 56, high=1 << 27))
+    most = s.images.integer("max_pixels", default=size.integer("longest_edge", default=28 * 28 * 1280, high=1 << 27))
+    fields = {
+        **v.values, "image_size": more.pop("image_size", 560), "num_attention_heads": v.values.get("num_heads"),
+        "num_hidden_layers": v.values.get("depth"), "hidden_size": v.integer(width), **more,
+    }  # fmt: skip
+    keys = usual(Settings(s.model, Fields(fields, v.where), s.images), CLIP_MEAN, CLIP_STD)
+    return keys | {"image_min_pixels": least, "image_max_pixels": most, "spatial_merge_size": merge}
+
+
+def qwen2(s: Settings) -> Keys:
+    width = s.vision.integer("embed_dim")
+    return qwen(s, "embed_dim", intermediate_size=int(width * s.vision.number("mlp_ratio", default=4)))
+
+
+def qwen25(s: Settings) -> Keys:
+    """The layers in which patches see all others, as every n-th one where they are."""
+    keys, v = qwen(s), s.vision
+    whole, layers = v.array("fullatt_block_indexes", int, default=[7, 15, 23, 31]), keys["block_count"]
+    if v.integer("window_size", default=112) != 112:
+        keys["window_size"] = v.integer("window_size", high=1 << 14)
+    found = sorted({i for i in whole if 0 <= i < layers})
+    every = next((n for n in range(1, layers + 2) if list(range(n - 1, layers, n)) == found), 0)
+    return keys | ({"n_wa_pattern": every} if every else {"wa_layer_indexes": found})
+
+
+def qwen3(s: Settings) -> Keys:
+    """The size of the pictures that the table of positions is for, and which layers' states are taken."""
+    v = s.vision
+    count, patch = v.integer("num_position_embeddings", default=2304), side(v, "patch_size", 1 << 10)
+    across = math.isqrt(count)
+    if across * across != count:
+        raise v.wrong("num_position_embeddings", count, "a square")
+    keys = qwen(s, image_size=across * patch)
+    taken = v.array("deepstack_visual_indexes", int, default=[8, 16, 24])
+    layers = range(keys["block_count"])
+    if len(taken) != len(set(taken)) or not set(taken) <= set(layers):
+        raise v.wrong("deepstack_visual_indexes", taken, f"different layers from 0 to {layers[-1]}")
+    return keys | {"is_deepstack_layers": [i in taken for i in layers]}
+
+
 ROWS = [
     ImageRow("LlavaForConditionalGeneration", "mlp", {**VIT, "linear_1": "mm.0", "linear_2": "mm.2"}, llava,
              ("post_layernorm", "embeddings.position_ids", "head.*")),
+    ImageRow("LlavaNextForConditionalGeneration", "mlp",
+             {**VIT, "linear_1": "mm.0", "linear_2": "mm.2", "image_newline": "v.image_newline"}, llava_next,
+             ("post_layernorm", "embeddings.position_ids", "head.*")),
+    ImageRow("Lfm2VlForConditionalGeneration", "lfm2", LFM2, lfm2, ("head.*",), {"hidden_act": "gelu_pytorch_tanh"}),
     ImageRow("Gemma3ForConditionalGeneration", "gemma3",
              {**VIT, "mm_input_projection_weight": "mm.input_projection.weight",
               "mm_soft_emb_norm": Part("mm.soft_emb_norm", plus=1.0)}, gemma3, ("head.*",)),
@@ -232,6 +404,14 @@ ROWS = [
     ImageRow("Mistral3ForConditionalGeneration LlavaForConditionalGeneration:pixtral", "pixtral", PIXTRAL, pixtral),
     ImageRow("Idefics3ForConditionalGeneration SmolVLMForConditionalGeneration", "idefics3",
              {**VIT, "modality_projection.proj": "mm.model.fc"}, idefics3),
+    ImageRow("Qwen2VLForConditionalGeneration", "qwen2vl_merger", QWEN, qwen2,
+             settings={"hidden_act": "quick_gelu", "depth": 32, "embed_dim": 1280, "num_heads": 16, "patch_size": 14}),
+    ImageRow("Qwen2_5_VLForConditionalGeneration", "qwen2.5vl_merger", QWEN, qwen25,
+             settings={"hidden_act": "silu", "depth": 32, "num_heads": 16, "patch_size": 14,
+                       "intermediate_size": 3420}),
+    ImageRow("Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration", "qwen3vl_merger", qwen3_names, qwen3,
+             settings={"hidden_act": "gelu_pytorch_tanh", "depth": 27, "hidden_size": 1152, "num_heads": 16,
+                       "patch_size": 16, "intermediate_size": 4304}),
 ]  # fmt: skip
 BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}
 
@@ -255,7 +435,7 @@ def image_keys(checkpoint: Checkpoint, row: ImageRow) -> Keys:
     if not images:
         where = "processor_config.json"
         images = dict(Fields(optional_json(checkpoint.folder, where), where).inside("image_processor").values)
-    vision = checkpoint.config.inside("vision_config")
+    vision = vision_of(checkpoint, row)
     settings = Settings(checkpoint.config, vision, Fields(images, os.path.join(checkpoint.folder, where)))
     keys: Keys = {
         "general.architecture": "clip",
@@ -279,9 +459,10 @@ def image_keys(checkpoint: Checkpoint, row: ImageRow) -> Keys:
 def image_weights(checkpoint: Checkpoint, row: ImageRow, layers: int) -> dict[str, Weight]:
     """The tensors of the file."""
     weights: dict[str, Weight] = {}
+    names = row.names_of(vision_of(checkpoint, row))
     for stored in checkpoint.stored.values():
         name = stored.name.removeprefix("model.")
-        prefix = next((p for p in (*ENCODERS, *PROJECTORS) if name.startswith(p)), None)
+        prefix = next((p for p in (*ENCODERS, *PROJECTORS) if name.startswith(p)), "" if name in names else None)
         if prefix is None:  # of the language model
             continue
         name = name[len(prefix) :]
@@ -292,12 +473,14 @@ def image_weights(checkpoint: Checkpoint, row: ImageRow, layers: int) -> dict[st
             continue
         if suffix not in ("weight", "bias"):
             stem, suffix = pattern, ""
-        target = row.names.get(stem)
+        target = names.get(stem, names.get(name.removesuffix(f".{suffix}")))
         if target is None or len(numbers) > 1:
             raise ValueError(f"convert: {stored.path}: tensor {stored.name!r} is not one of {checkpoint.names[0]}")
-        part = target if isinstance(target, Part) else Part(target)
-        new = part.name.format(*numbers) + (f".{suffix}" if suffix else "")
-        weights[new] = image_weight(checkpoint, stored, new, part)
+        parts = [p if isinstance(p, Part) else Part(p) for p in (target if isinstance(target, list) else [target])]
+        for part in parts if suffix != "bias" or parts[0].columns is None else [Part(parts[0].name)]:
+            complete = not suffix or ".weight" in part.name
+            new = part.name.format(*numbers) + ("" if complete else f".{suffix}")
+            weights[new] = image_weight(checkpoint, stored, new, part)
     return dict(sorted(weights.items(), key=lambda item: order(item[0])))
 
 
@@ -319,14 +502,26 @@ def image_weight(checkpoint: Checkpoint, stored: Stored, name: str, part: Part) 
     """A tensor of the file that is one of the folder."""
     if stored.dtype not in TYPES:
         raise ValueError(f"convert: {stored.path}: tensor {stored.name!r} is {stored.dtype}: need {', '.join(TYPES)}")
-    if not 1 <= len(stored.shape) <= 4 or 0 in stored.shape:
-        raise ValueError(
-            f"convert: {stored.path}: tensor {stored.name!r} is {list(stored.shape)}: need 1 to 4 dimensions"
-        )
+    columns = part.columns is not None  # of patches, perhaps of films
+    need = "[C, 3, 2, P, P] or [C, 3 P P]" if columns else "1 to 4 dimensions"
+    if 0 in stored.shape or (not is_patches(stored.shape) if columns else not 1 <= len(stored.shape) <= 4):
+        raise ValueError(f"convert: {stored.path}: tensor {stored.name!r} is {list(stored.shape)}: need {need}")
     source = F32 if part.plus and name.endswith(".weight") else TYPES[stored.dtype][0]
     shape = part.reshaped(checkpoint.config, stored.shape)
+    if columns:
+        patch = math.isqrt(stored.shape[-1] // 3) if len(stored.shape) == 2 else stored.shape[-1]
+        shape = (stored.shape[0], 3, patch, patch)
+    elif part.rows is not None:
+        shape = (len(part.rows(checkpoint.config, shape[0])), *shape[1:])
     plain = len(shape) != 2 or "position_embd" in name
     return Weight(name, shape, source, F32 if plain else source, (stored,), part)
+
+
+def is_patches(shape: tuple[int, ...]) -> bool:
+    """Whether a shape is [C, 3, 2, P, P], of films, or [C, 3 P P]."""
+    if len(shape) == 2:
+        return shape[1] % 3 == 0 and math.isqrt(shape[1] // 3) ** 2 == shape[1] // 3
+    return len(shape) == 5 and shape[1:3] == (3, 2) and shape[3] == shape[4]
 
 
 def order(name: str) -> tuple[bool, int]:
@@ -345,15 +540,14 @@ def check_images(checkpoint: Checkpoint, keys: Keys, weights: Mapping[str, Weigh
     try:
         row, config = vision_config(keys, checkpoint.folder)
         tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
-        across = (config.own["merge"] or 1) if config.own["axial"] else config.own["image"] // config.own["patch"]
+        across = smallest(row, config)
         _, result = tower_nodes(ctx, ctx, row, config, tensors, across, across)
         unused = sorted(set(weights) - tensors.used - {ROW_END})
         if unused:
             raise ValueError(f"the projector {keys['clip.projector_type']!r} does not use tensor {unused[0]!r}")
-        if result.contents.ne[0] != keys[f"{ARCH}.projection_dim"]:
-            raise ValueError(
-                f"embeddings have {result.contents.ne[0]} elements, the text model {keys[f'{ARCH}.projection_dim']}"
-            )
+        width = keys[f"{ARCH}.projection_dim"] * (1 + sum(keys.get(f"{ARCH}.is_deepstack_layers", [])))
+        if result.contents.ne[0] != width:
+            raise ValueError(f"embeddings have {result.contents.ne[0]} elements, the text model {width}")
     except ValueError as error:
         text = bare_message(error).removeprefix("convert: ").removeprefix(f"{checkpoint.folder}: ")
         raise ValueError(f"convert: {checkpoint.folder}: {text}") from None

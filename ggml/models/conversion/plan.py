@@ -35,13 +35,15 @@ from .t5 import with_output
 PREFIXES = ("model.language_model.", "model.text_model.", "language_model.model.", "language_model.", "model.",
              "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.", "rwkv.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "embed_vision.", "audio_tower.",
-          "embed_audio.", "connector.")  # fmt: skip
+          "embed_audio.", "connector.", "image_newline")  # fmt: skip
 DENSE = {f"{name}.linear": name for name in heads.DENSE}
 # Classes whose language model is of the class that the type in `text_config` names
 OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration",
-           "InternVLForConditionalGeneration")  # fmt: skip
+           "InternVLForConditionalGeneration", "LlavaNextForConditionalGeneration",
+           "Lfm2VlForConditionalGeneration")  # fmt: skip
 TEXT_CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
-                "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM"}  # fmt: skip
+                "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM",
+                "lfm2": "Lfm2ForCausalLM"}  # fmt: skip
 # of T5 and of RWKV-7: the second number tells parts apart
 SUBLAYER = re.compile(r"(block\.\d+\.layer|_lora\.lora)\.(\d)")
 LAYER = re.compile(r"layers\.(\d+)\.")

@@ -143,10 +143,17 @@ class Config:
     labels: tuple[str, ...] = ()  # of the classes that the model tells apart
     n_streams: int = 1  # the residual stream has so many times C elements
     n_ctx: int = 0  # most tokens of a sequence, as `load` was told
+    sections: tuple[int, ...] = ()  # pairs of a head that each of four positions rotates; () if tokens have one
+    n_deepstack: int = 0  # so many layers add further vectors of a picture's tokens
     attends: tuple[bool, ...] = ()  # for each layer whether it has attention
     feeds: tuple[bool, ...] = ()  # for each layer whether it has a feed-forward part
     n_further: int = 0  # layers behind the n_layer that predict further tokens
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the architecture's `keys` read beside these
+
+    @property
+    def n_input(self) -> int:
+        """Elements of what stands for a token of a picture: its embedding, and what layers add."""
+        return self.n_embd * (1 + self.n_deepstack)
 
 
 POOLING = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}

@@ -41,7 +41,7 @@ class Images:
     @named("load")
     def _open(self, path: str | os.PathLike[str], mmap: bool) -> Tower:
         """The encoder of a file, if its embeddings are those of the language model."""
-        tower, width = Tower(open_images(path, mmap), self.runner.threads), self.runner.config.n_embd
+        tower, width = Tower(open_images(path, mmap), self.runner.threads), self.runner.config.n_input
         if tower.dim == width:
             return tower
         dim = tower.dim
@@ -78,7 +78,8 @@ class Images:
             images: a picture or a list of them: a path, a URL `data:...;base64,...`, bytes of a file, an image of
                 Pillow, or an array u8 [height, width] or [height, width, 3 or 4].
         Returns:
-            For each picture f32 [tokens, dim], of a picture in parts those of all of them.
+            For each picture f32 [tokens, dim], of a picture in parts those of all of them; without what layers of the
+            language model add to them.
         Raises:
             OSError: a file cannot be read.
             TypeError: there is something that is no picture.
@@ -87,7 +88,8 @@ class Images:
             ModuleNotFoundError: Pillow is missing (extra `vision`).
         """
         given = list(images) if isinstance(images, (list, tuple)) else [images]
-        return [self._encoded("embed_image", image).rows for image in given]
+        width = self.runner.config.n_embd
+        return [self._encoded("embed_image", image).rows[:, :width] for image in given]
 
     def _encoded(self, caller: str, image: Any) -> Encoded:
         with self.runner.lock:
@@ -133,7 +135,8 @@ class Images:
                 rows = encoded.tiles[part]
                 if tower.row.whole and len(rows) > STEP:
                     raise ValueError(f"{caller}: a picture has {len(rows)} tokens that see each other: need {STEP}")
-                ids += image_tokens(rows, tower.row.whole)
+                places = encoded.places if self.runner.config.sections else None
+                ids += image_tokens(rows, tower.row.whole, places and places[part])
             if len(ids) > self.runner.n_ctx:
                 raise ValueError(
                     f"{caller}: {i + 1} of {len(images)} pictures have {len(ids)} tokens with the text before them, "

@@ -65,7 +65,7 @@ class Llava15ChatHandler:
 
 
 class Llava16ChatHandler(Llava15ChatHandler):
-    """As Llava15ChatHandler, without a picture in tiles."""
+    """As Llava15ChatHandler, for LLaVA 1.6."""
 
     template = turns("\nUSER: {}", "\nASSISTANT: {}", opening="Answer:")
 

@@ -6,28 +6,72 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+import numpy as np
+
 
 class ImageToken(int):
     """An embedding of a picture in place of a token. As a number it is negative; equal pictures have equal ones.
 
     Attributes:
-        vector: f32 [C].
+        vector: f32 [inputs], see Config.n_input: the embedding, and what some layers add to it.
         after: the tokens of the picture that follow and that it sees; 0 if it sees those before it alone.
+        place: where it lies in a picture whose tokens have positions in three dimensions: time, row, column.
+        taken: by how much the position of the next token is larger, or that of the picture's first one.
     """
 
     vector: Any
-    after: int
+    after: int = 0
+    place: tuple[int, int, int] = (0, 0, 0)
+    taken: int = 1
 
 
-def image_tokens(rows: Any, whole: bool) -> list[ImageToken]:
-    """The tokens of embeddings f32 [tokens, C]; with `whole` they see each other."""
-    first = int.from_bytes(blake2b(rows.tobytes(), digest_size=8).digest(), "little") << 24
+def image_tokens(rows: Any, whole: bool, places: Any = None) -> list[ImageToken]:
+    """The tokens of a picture.
+
+    Args:
+        rows: f32 [tokens, inputs].
+        whole: whether they see each other.
+        places: [tokens, 3], time, row and column of each in a model whose positions have these dimensions: what follows
+            the picture has a position beyond the largest of them. None where positions are those in the sequence.
+    """
+    digest = blake2b(rows.tobytes(), digest_size=8)
+    if places is not None:
+        digest.update(repr(np.asarray(places).tolist()).encode())
+    first = int.from_bytes(digest.digest(), "little") << 24
     tokens = []
     for i, row in enumerate(rows):
         token = ImageToken(-1 - first - i)
         token.vector, token.after = row, len(rows) - 1 - i if whole else 0
+        if places is not None:
+            time, row_number, column = map(int, places[i])
+            token.place, token.taken = (time, row_number, column), 0
         tokens.append(token)
+    if tokens and places is not None:
+        tokens[-1].taken = 1 + int(np.max(places))
     return tokens
+
+
+def taken(tokens: Sequence[int]) -> int:
+    """By how much the position after some tokens is larger than that of the first one."""
+    return len(tokens) + sum(token.taken - 1 for token in tokens if isinstance(token, ImageToken))
+
+
+def positions(tokens: Sequence[int], start: int) -> np.ndarray:
+    """The positions of tokens in four dimensions, i32 [4, tokens], of which those of texts are equal.
+
+    Args:
+        tokens: what is appended to a sequence.
+        start: the position of a text that is appended.
+    """
+    steps = np.ones(1 + len(tokens), np.int32)
+    steps[0] = start
+    offsets = np.zeros((4, len(tokens)), np.int32)
+    for i, token in enumerate(tokens):
+        if isinstance(token, ImageToken):
+            steps[1 + i] = token.taken
+            offsets[1:3, i] = token.place[1:]
+            offsets[::3, i] = token.place[0]
+    return np.cumsum(steps[:-1], dtype=np.int32) + offsets
 
 
 def whole_length(tokens: Sequence[int], n: int, most: int) -> int:

@@ -161,7 +161,7 @@ class Decoder:
             while len(found) < most:
                 self.memory.reserve(held, 1)
                 step = self._further([Piece(number, [token], 1, 0)], items, before[None])
-                held.ids.append(token)
+                held.append([token])
                 logits, before = step.out[0], step.extra[0].reshape(-1).copy()
                 token = int(logits.argmax())
                 if not np.exp(logits - logits[token]).sum() * confident <= 1:

@@ -18,7 +18,7 @@ from ..arch.base import Builder, Inputs, Pages, Pair
 from ..arch.further import build_further, config_of_further
 from ..arch.t5 import bucket
 from ..files.config import Config
-from .batch import Piece, runs
+from .batch import Piece, positions, runs
 from .memory import Held, Memory
 from .pages import SCRAP
 
@@ -91,7 +91,9 @@ class Step(Owner):
     Attributes:
         ids, positions: i32 [N] (NumPy order here and below).
         types: i32 [N], of a graph without memory: which text of a pair a token is of.
-        vectors, texts: f32 [N, C] and [N, 1], of a graph for pictures: embeddings, and 1 where there is none, else 0.
+        vectors, texts: f32 [N, inputs] and [N, 1], of a graph for pictures: embeddings with what layers add to them,
+            and 1 where there is none, else 0.
+        places: i32 [4, N], of a graph for pictures whose positions have several dimensions.
         before: f32 [N, C], of a graph that predicts further tokens: the states of the tokens before.
         masks: f16 [S, 1, T, T] by "has a sliding window", of a graph without memory.
         out: f32 [M, vocabulary or C]; `rows` of it are those that are wanted.
@@ -130,13 +132,17 @@ class Step(Owner):
         self.slots: np.ndarray | None = None
         self.vectors: np.ndarray | None = None
         self.before: np.ndarray | None = None
-        vectors = texts = before = None
+        self.places: np.ndarray | None = None
+        vectors = texts = before = places = None
         if shape.further:
             before, values = self._input(F32, config.n_embd, n)
             self.before = values.reshape(n, config.n_embd)
         if shape.images:
-            vectors, self.vectors = self._input(F32, config.n_embd, n)
+            vectors, self.vectors = self._input(F32, config.n_input, n)
             texts, self.texts = self._input(F32, 1, n)
+            if config.sections:
+                places, values = self._input(I32, 4 * n)
+                self.places = values.reshape(4, n)
         masks: dict[bool, Any] = {False: None, True: None}
         if memory is None:
             for local in set(config.local):
@@ -160,7 +166,7 @@ class Step(Owner):
         if memory.states and not shape.further:
             slots, self.slots = self._input(I32, s)
         return Inputs(ids, positions, masks, s if shape.even else 1, outputs, pages, slots, shape.exact,
-                      vectors=vectors, texts=texts, before=before, states=shape.states)  # fmt: skip
+                      vectors=vectors, texts=texts, places=places, before=before, states=shape.states)  # fmt: skip
 
     def _build(self, shape: Shape, parts: Parts, memory: Memory | None) -> None:
         self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
@@ -203,15 +209,18 @@ class Step(Owner):
             self.vectors[...], self.texts[...] = 0, 1
         for number, (sequence, tokens, wanted, _) in enumerate(pieces):
             held = items[sequence]
-            start, n = len(held.ids), len(tokens)
+            start, n, place = len(held.ids), len(tokens), held.position
             if self.vectors is not None:
                 self._fill_vectors(row, tokens)
                 self.ids[row : row + n] = [max(token, 0) for token in tokens]
-                self.positions[row : row + n] = np.arange(start, start + n)
+                places = positions(tokens, place)
+                self.positions[row : row + n] = places[0]
+                if self.places is not None:
+                    self.places[:, row : row + n] = places
             elif n == 1:
-                self.ids[row], self.positions[row] = tokens[0], start
+                self.ids[row], self.positions[row] = tokens[0], place
             else:
-                self.ids[row : row + n], self.positions[row : row + n] = tokens, np.arange(start, start + n)
+                self.ids[row : row + n], self.positions[row : row + n] = tokens, np.arange(place, place + n)
             parts = ((0, n, 0),) if self.vectors is None else runs(tokens)
             for window, table in self.tables.items():
                 pages = held.tables[window]
@@ -233,6 +242,8 @@ class Step(Owner):
             self.slots[len(pieces) :] = SCRAP
         if row < self.shape.tokens:  # rows that only fill the shape write to a page that no sequence has
             self.ids[row:] = self.positions[row:] = 0
+            if self.places is not None:
+                self.places[:, row:] = 0
             for cells in self.cells.values():
                 cells[row:] = SCRAP
         if self.outputs is not None:
@@ -263,7 +274,7 @@ class Step(Owner):
     def close(self) -> None:
         """Frees the graph and its memory."""
         self.out = self.ids = self.positions = self.types = self.texts = np.empty(0)
-        self.outputs = self.slots = self.vectors = self.before = None
+        self.outputs = self.slots = self.vectors = self.before = self.places = None
         self.extra, self._traced, self.masks, self.cells, self.tables = [], {}, {}, {}, {}
         if self.allocator is not None:
             ggml.ggml_gallocr_free(self.allocator)

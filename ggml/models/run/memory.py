@@ -20,8 +20,10 @@ import numpy as np
 import ggml
 
 from ..arch.keeps import Paged, parts_of
+from .batch import taken
 from .cache import PagedCache, StateCache, layer_caches
 from .pages import PAGE, SCRAP, PagePool, PageTable
+from .token_bytes import packed, unpacked
 
 TYPES = {
     "f32": ggml.GGML_TYPE_F32, "f16": ggml.GGML_TYPE_F16, "bf16": ggml.GGML_TYPE_BF16, "q8_0": ggml.GGML_TYPE_Q8_0,
@@ -70,7 +72,8 @@ class Held:
     """A sequence: its tokens, and where what the layers keep of them lies.
 
     Attributes:
-        ids: the tokens.
+        ids: the tokens; changed by `append` and `cut`.
+        position: that of the token that follows them.
         exact: so many of them, the first ones, were computed with `exact`.
         further: so many of them, the first ones, the layer has seen that predicts further tokens.
         states: the states of the last tokens, as far as these were computed for that layer.
@@ -80,9 +83,19 @@ class Held:
 
     def __init__(self, tables: dict[int, PageTable], slot: Slot | None) -> None:
         self.ids: list[int] = []
+        self.position = 0
         self.exact = self.further = 0
         self.states = LastStates()
         self.tables, self.slot = tables, slot
+
+    def append(self, tokens: Sequence[int]) -> None:
+        self.ids.extend(tokens)
+        self.position += taken(tokens)
+
+    def cut(self, length: int) -> None:
+        """Keeps the first `length` tokens."""
+        self.position -= taken(self.ids[length:])
+        del self.ids[length:]
 
 
 class Memory:
@@ -96,6 +109,7 @@ class Memory:
         kv_type: see load.
         margin: so many tokens before a sliding window are kept.
         n_vocab: number of tokens that there are.
+        n_input: elements of an embedding in place of a token.
         before_change: called before memory moves that graphs use.
         snapshots: most copies of the states of a sequence.
 
@@ -107,11 +121,11 @@ class Memory:
 
     def __init__(
         self, specs: Sequence[Any], format: dict[str, Any], n_ctx: int, n_seq: int, kv_type: str | Sequence[str],
-        margin: int, n_vocab: int, before_change: Callable[[], Any], snapshots: int = 4,
+        margin: int, n_vocab: int, n_input: int, before_change: Callable[[], Any], snapshots: int = 4,
     ) -> None:  # fmt: skip
         names = kv_type if isinstance(kv_type, (tuple, list)) else (kv_type, kv_type)
         kinds = kinds_of(names, specs)
-        self.n_ctx, self.n_vocab = n_ctx, n_vocab
+        self.n_ctx, self.n_vocab, self.n_input = n_ctx, n_vocab, n_input
         self._kinds = kinds
         self.layers = layer_caches(specs, kinds)
         self.format = {**format, "layers": [repr(spec) for spec in specs], "type": "/".join(dict.fromkeys(names))}
@@ -159,7 +173,7 @@ class Memory:
             held.slot.length = -1
         held.exact, held.further = min(source.exact, length), min(source.further, length)
         held.states = copy.copy(source.states)
-        held.ids = source.ids[:length]
+        held.append(source.ids[:length])
         self.sequences.add(held)
         return held
 
@@ -191,7 +205,7 @@ class Memory:
         length = self.reachable(held, length)
         held.exact, held.further = min(held.exact, length), min(held.further, length)
         if length < len(held.ids):
-            del held.ids[length:]
+            held.cut(length)
         for window, pool in self.pools.items():
             pool.shorten(held.tables[window], length)
         if held.slot is not None:
@@ -233,12 +247,12 @@ class Memory:
             for held in sequences:
                 seen = self.restored(held)
                 again.append(held.ids[seen:])
-                del held.ids[seen:]
+                held.cut(seen)
             yield again
         except BaseException:
             for held, ids in zip(sequences, former, strict=True):
                 if len(held.ids) < len(ids):
-                    held.ids[:] = ids
+                    held.append(ids[len(held.ids) :])
             raise
 
     def reserve(self, held: Held, count: int) -> None:
@@ -258,7 +272,7 @@ class Memory:
     def end(self, held: Held, tokens: Sequence[int], exact: bool) -> None:
         """Notes that a compute appended tokens to a sequence."""
         exact = exact and held.exact == len(held.ids)
-        held.ids.extend(tokens)
+        held.append(tokens)
         if exact:
             held.exact = len(held.ids)
         if held.slot is not None:
@@ -279,13 +293,11 @@ class Memory:
     # ---- saving ------------------------------------------------------------------------------------------------------
     def save(self, held: Held) -> bytes:
         """The token ids of a sequence with what the layers keep of them."""
-        if held.ids and min(held.ids) < 0:
-            raise ValueError("save_state: the sequence has pictures: their embeddings are not part of a state")
         length = self.restored(held)
         ids, slot = held.ids, held.slot
         first = {str(window): table.gone for window, table in held.tables.items()}
         header = json.dumps({**self.format, "tokens": len(ids), "exact": held.exact, "gone": first, "states": length})
-        parts = [MAGIC, struct.pack("<I", len(header)), header.encode(), np.array(ids, "<i4").tobytes()]
+        parts = [MAGIC, struct.pack("<I", len(header)), header.encode(), packed(ids)]
         for cache in self.paged:
             parts += cache.save(held.tables[cache.window].last_cells(len(ids)))
         if slot is not None:
@@ -315,8 +327,8 @@ class Memory:
         if {int(window) for window in gone} != set(self.pools):
             raise ValueError(f"the state has the windows {list(gone)}: need {list(self.pools)}")
         offset = 12 + length
-        ids = np.frombuffer(view[offset : offset + 4 * tokens], "<i4").tolist()
-        offset += 4 * tokens
+        ids, length = unpacked(view[offset:], tokens, self.n_vocab, self.n_input)
+        offset += length
         held = self.new()
         for window, pool in self.pools.items():
             before, table = gone[str(window)], held.tables[window]
@@ -331,10 +343,8 @@ class Memory:
             cells = held.tables[cache.window].last_cells(tokens)
             items.append((cache, cells, cache.sizes(len(cells))))
         items += [(cache, None, [4 * cache.size]) for cache in self.states]
-        if len(view) != offset + sum(sum(sizes) for *_, sizes in items) or len(ids) != tokens:
+        if len(view) != offset + sum(sum(sizes) for *_, sizes in items):
             raise ValueError("the state is incomplete")
-        if any(not 0 <= token < self.n_vocab for token in ids):
-            raise ValueError("the state has ids beyond the vocabulary")
         for cache, cells, sizes in items:
             parts = []
             for size in sizes:
@@ -349,7 +359,7 @@ class Memory:
             held.slot.length = seen
             self._snapshot(held.slot)
         held.exact = exact
-        held.ids = ids
+        held.append(ids)
         return held
 
 

@@ -138,7 +138,7 @@ class Runner(LockOwner):
         if config.logits:
             self.memory = Memory(
                 caches_of(config), {"arch": config.arch}, self.n_ctx, self.n_seq, kv_type,
-                min(STEP, self.n_ctx), config.n_vocab, self.graphs.forget, snapshots,
+                min(STEP, self.n_ctx), config.n_vocab, config.n_input, self.graphs.forget, snapshots,
             )  # fmt: skip
             self.sequences = Sequences(self.memory, self.n_seq)
             self.decoder = Decoder(self.config, self.parts, self.memory, self.graphs, self.n_seq, self.run)
@@ -308,5 +308,5 @@ class Runner(LockOwner):
 
     def _are_tokens(self, tokens: Sequence[int]) -> bool:
         """Whether those of some tokens that are no ids are embeddings of this model's size."""
-        width = self.config.n_embd
+        width = self.config.n_input
         return all(i >= 0 or (isinstance(i, ImageToken) and i.vector.shape == (width,)) for i in tokens)

@@ -8,8 +8,15 @@ prompt(grid) -> list                what stands for the picture in a prompt: tex
 
 and, where they are needed,
 
-positions(columns, rows)            the row, then the column of each patch, of encoders with rotary positions
-split(tiles, grid) -> list          the embeddings of the tiles in the parts that `prompt` numbers
+encode(g, pixels, columns) -> x     the states of the patches, of encoders unlike those of encoder.py
+sides(c) -> pair                    of encoders for pictures of any shape: the pixels of a patch, and the fewest patches
+                                    in a row and in a column
+order(c, columns, rows)             the patches in the order in which the encoder computes them
+positions(columns, rows)            the row and the column of each patch [2, N], of encoders with rotary positions,
+rotated(g, x) -> x                  and these positions of heads
+split(c, tiles, grid) -> list       the embeddings of the tiles in the parts that `prompt` numbers
+places(grid) -> list                for each of these parts time, row and column of its tokens, [tokens, 3], for
+                                    language models whose positions have these dimensions
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from typing import Any, NamedTuple
 
 import ggml
 
-from . import gemma3, idefics3, internvl, llava, pixtral
+from . import gemma3, idefics3, internvl, lfm2, llava, pixtral, qwen2vl, qwen3vl, qwen25vl
 
 
 class Projector(NamedTuple):
@@ -39,10 +46,15 @@ class Projector(NamedTuple):
     whole: bool = False
 
 
+QWEN = "<|vision_start|><|image_pad|><|vision_end|>"
 PROJECTORS = {
     "mlp": Projector(llava, "<image>"),
     "gemma3": Projector(gemma3, "<start_of_image>", whole=True),
     "idefics3": Projector(idefics3, "<image>"),
     "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf),
+    "lfm2": Projector(lfm2, "<image>"),
     "pixtral": Projector(pixtral, "[IMG]", ggml.ggml_gelu_erf, rms=True),
+    "qwen2vl_merger": Projector(qwen2vl, QWEN, ggml.ggml_gelu_erf),
+    "qwen2.5vl_merger": Projector(qwen25vl, QWEN, ggml.ggml_gelu_erf, rms=True),
+    "qwen3vl_merger": Projector(qwen3vl, QWEN),
 }

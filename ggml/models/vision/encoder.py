@@ -6,6 +6,7 @@ of q and k, a gate. C is the width of the encoder, N the number of patches with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ggml
@@ -28,9 +29,31 @@ def keys(k: Any) -> dict[str, Any]:
             "projector.scale_factor", k.integer("spatial_merge_size", 0, low=0, high=64), low=0, high=64
         ),
         "largest": k.integer("preproc_image_size", 0, low=0, high=1 << 14),
-        "tiles": (k.integer("preproc_min_tiles", 1, high=64), k.integer("preproc_max_tiles", 12, high=64)),
+        "tiles": tuple(k.integer(f"preproc_{end}_tiles", 0, low=0, high=64) for end in ("min", "max")),
         "fit": k.text("image_aspect_ratio", "pad"),
+        "pinpoints": pinpoints(k),
+        "pixels": tuple(k.integer(f"image_{end}_pixels", 0, low=0, high=1 << 27) for end in ("min", "max")),
+        "window_size": k.integer("window_size", 112, high=1 << 14),
+        "whole_layers": whole_layers(k),
     }
+
+
+def pinpoints(k: Any) -> tuple[tuple[int, int], ...]:
+    """The widths and heights of pictures in tiles that there may be; none if a picture is one square."""
+    values = k.value("image_grid_pinpoints", [])
+    if not isinstance(values, list) or len(values) % 2 or len(values) > 256 or not all(
+        isinstance(v, int) and 0 < v <= 1 << 14 for v in values
+    ):  # fmt: skip
+        raise ValueError(f"load: {k.path}: key 'clip.vision.image_grid_pinpoints' is {str(values)[:60]}: need sizes")
+    return tuple(zip(values[::2], values[1::2]))
+
+
+def whole_layers(k: Any) -> tuple[tuple[int, ...] | None, int]:
+    """The layers in which every patch sees all of them, or None; else it is every n-th layer."""
+    listed = k.value("wa_layer_indexes", [])
+    if not isinstance(listed, list) or not all(isinstance(i, int) and 0 <= i < 4096 for i in listed):
+        raise ValueError(f"load: {k.path}: key 'clip.vision.wa_layer_indexes' is {str(listed)[:60]}: need layers")
+    return tuple(listed) or None, k.integer("n_wa_pattern", 1, high=4097)
 
 
 def triple(k: Any, name: str, low: float) -> tuple[float, ...]:
@@ -43,13 +66,21 @@ def triple(k: Any, name: str, low: float) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
+def patches(g: Any, pixels: Tensor) -> Tensor:
+    """W patch + b: [C, patches] from pixels [3 P P, patches]. Encoders of films have W for two equal pictures."""
+    c, ctx, side = g.config, g.ctx, g.config.own["patch"]
+    products: list[Tensor] = []
+    for name in ("v.patch_embd.weight", "v.patch_embd.weight.1"):
+        if g.has(name) or not products:
+            w = ggml.ggml_reshape_2d(ctx, g.weight(name, side, side, 3, c.n_embd), 3 * side * side, c.n_embd)
+            products.append(ggml.ggml_mul_mat(ctx, w, pixels))
+    return g.bias(products[0] if len(products) == 1 else g.add(*products), "v.patch_embd")
+
+
 def embed(g: Any, pixels: Tensor) -> Tensor:
     """x = W patch + b, a class token before them, + position: [C, N] from pixels [3 P P, patches]."""
-    c, ctx = g.config, g.ctx
-    side = c.own["patch"]
-    w = g.weight("v.patch_embd.weight", side, side, 3, c.n_embd)
-    x = ggml.ggml_mul_mat(ctx, ggml.ggml_reshape_2d(ctx, w, 3 * side * side, c.n_embd), pixels)
-    x = g.bias(x, "v.patch_embd")
+    c, ctx, side = g.config, g.ctx, g.config.own["patch"]
+    x = patches(g, pixels)
     if g.has("v.class_embd"):
         first = ggml.ggml_reshape_2d(ctx, g.weight("v.class_embd", c.n_embd), c.n_embd, 1)
         x = ggml.ggml_concat(ctx, first, x, 1)
@@ -64,8 +95,11 @@ def norm(g: Any, x: Tensor, name: str) -> Tensor:
     return (g.rms_norm if g.config.own["rms"] else g.layer_norm)(x, name)
 
 
-def layer(g: Any, i: int, x: Tensor) -> Tensor:
-    """x += attention(norm(x)), then x += ffn(norm(x)); every patch sees all of them."""
+def layer(g: Any, i: int, x: Tensor, attention: Callable[..., Tensor] | None = None) -> Tensor:
+    """x += attention(norm(x)), then x += ffn(norm(x)); every patch sees all of them, unless `attention` is given.
+
+    attention: function of i, q, k, v [D, H, N] and the factor of the scores that gives [C, N].
+    """
     c, b = g.config, f"v.blk.{i}."
     h = norm(g, x, b + "ln1")
     if g.has(b + "attn_qkv.weight"):
@@ -76,30 +110,12 @@ def layer(g: Any, i: int, x: Tensor) -> Tensor:
             q, k = g.rms_norm(q, b + "attn_q_norm"), g.rms_norm(k, b + "attn_k_norm")
         q, k, v = (g.heads(x, c.n_head) for x in (q, k, v))
     if c.own["axial"]:
-        q, k = rotated(g, q), rotated(g, k)
-    h = g.attention(i, q, k, v, g.default_scale())
+        q, k = c.own["axial"](g, q), c.own["axial"](g, k)
+    h = (attention or g.attention)(i, q, k, v, g.default_scale())
     h = g.linear(h, b + "attn_out", c.n_embd)
     x = g.add(x, scaled(g, h, b + "ls1"))
     h = feed_forward(g, norm(g, x, b + "ln2"), b + "ffn")
     return g.point(b + "out", g.add(x, scaled(g, h, b + "ls2")))
-
-
-def rotated(g: Any, x: Tensor) -> Tensor:
-    """Rotary positions in two dimensions: half of each head by the row of the patch, half by its column.
-
-    Of the frequencies 10000^(-2 i / D), those of even i rotate the former and those of odd i the latter.
-    """
-    ctx, (size, n_head, n), nb = g.ctx, x.contents.ne[:3], x.contents.nb
-    halves = []
-    for i, scale in enumerate((1.0, ROPE_BASE ** (-2 / size))):
-        half = ggml.ggml_view_3d(ctx, x, size // 2, n_head, n, nb[1], nb[2], i * size // 2 * nb[0])
-        places = ggml.ggml_view_1d(ctx, g.inputs.positions, n, 4 * n * i)
-        mode = ggml.GGML_ROPE_TYPE_NORMAL
-        halves.append(
-            ggml.ggml_rope_ext(ctx, half, places, None, size // 2, mode, 0, ROPE_BASE, scale, 0.0, 1.0, 0.0, 0.0)
-        )
-    first, second = halves
-    return ggml.ggml_concat(ctx, first, second, 0)
 
 
 def scaled(g: Any, x: Tensor, name: str) -> Tensor:
@@ -124,10 +140,27 @@ def feed_forward(g: Any, x: Tensor, name: str) -> Tensor:
     return g.linear(h, down, c.n_embd)
 
 
+def layer_norm(g: Any, x: Tensor, name: str, eps: float) -> Tensor:
+    """The norm of g.layer_norm with another epsilon than the encoder's."""
+    w = g.weight(name + ".weight", x.contents.ne[0])
+    return g.bias(ggml.ggml_mul(g.ctx, ggml.ggml_norm(g.ctx, x, eps), w), name)
+
+
 def linear(g: Any, x: Tensor, name: str) -> Tensor:
     """W x + b, where the file says how many rows W has."""
     w = g.weights.get(name + ".weight")
     return g.linear(x, name, w.contents.ne[1] if w is not None else 1)
+
+
+def resized_positions(g: Any, columns: int, rows: int, mode: int) -> Tensor:
+    """The table of positions of a square of patches for another shape: [C, columns * rows]."""
+    ctx, width, side = g.ctx, g.config.n_embd, g.config.own["image"] // g.config.own["patch"]
+    table = g.weight("v.position_embd.weight", width, side * side)
+    table = ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, ggml.ggml_cast(ctx, table, ggml.GGML_TYPE_F32)))
+    table = ggml.ggml_reshape_3d(ctx, table, side, side, width)
+    table = ggml.ggml_interpolate(ctx, table, columns, rows, width, 1, mode)
+    table = ggml.ggml_reshape_2d(ctx, table, columns * rows, width)
+    return ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, table))
 
 
 def encode(g: Any, pixels: Tensor) -> Tensor:

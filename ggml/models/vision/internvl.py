@@ -3,13 +3,14 @@
 import ggml
 
 from . import pixels
-from .encoder import linear, merged, without_class
+from .encoder import layer_norm, linear, merged, without_class
 
 
 def tiles(c, image):
     """Squares, row by row, then the whole picture as a square; the whole alone if that is the best arrangement."""
     side = c.own["image"]
-    columns, rows = arrangement(image.size, side, *c.own["tiles"])
+    least, most = c.own["tiles"]
+    columns, rows = arrangement(image.size, side, least or 1, most or 12)
     whole = pixels.resized(image, (side, side), pixels.BICUBIC)
     if columns == rows == 1:
         return [whole], (1, 1)
@@ -35,8 +36,7 @@ def arrangement(size, side, least, most):
 def project(g, x, columns):
     """W3 gelu(W1 norm(the patches of each square of patches))."""
     x = merged(g, without_class(g, x), columns, g.config.own["merge"] or 2)
-    w = g.weight("mm.model.mlp.0.weight", x.contents.ne[0])
-    x = g.bias(ggml.ggml_mul(g.ctx, ggml.ggml_norm(g.ctx, x, 1e-5), w), "mm.model.mlp.0")
+    x = layer_norm(g, x, "mm.model.mlp.0", 1e-5)
     return linear(g, ggml.ggml_gelu_erf(g.ctx, linear(g, x, "mm.model.mlp.1")), "mm.model.mlp.3")
 
 

@@ -28,6 +28,37 @@ def shortest_edge(size: Size, edge: int) -> Size:
     return (edge, other) if width <= height else (other, edge)
 
 
+def fitting(size: Size, square: int, least: int, most: int, smallest: int = 0) -> Size:
+    """The size in multiples of `square` nearest to a size, of `least` to `most` pixels, where that has `smallest` ones
+    in each direction."""
+    width, height = (max(smallest, round(n / square) * square) for n in size)
+    ratio = 1.0
+    if width * height > most:
+        ratio = math.sqrt(size[0] * size[1] / most)
+        width, height = (max(square, math.floor(n / ratio / square) * square) for n in size)
+    elif width * height < least:
+        ratio = math.sqrt(least / (size[0] * size[1]))
+        width, height = (math.ceil(n * ratio / square) * square for n in size)
+    return width, height
+
+
+def inside(size: Size, box: Size) -> Size:
+    """The largest size of the same shape within another one, with its fractions of pixels."""
+    across, down = (b / n for n, b in zip(size, box, strict=True))
+    if across < down:
+        return box[0], min(math.ceil(size[1] * across), box[1])
+    return min(math.ceil(size[0] * down), box[0]), box[1]
+
+
+def bordered(image: Any, size: Size) -> Any:
+    """An image in the middle of a black one of another size."""
+    from PIL import Image
+
+    larger = Image.new("RGB", size)
+    larger.paste(image, tuple((a - b) // 2 for a, b in zip(size, image.size)))
+    return larger
+
+
 def cropped(image: Any, size: Size) -> Any:
     """The middle of an image that is at least as large as `size`."""
     left, top = ((a - b) // 2 for a, b in zip(image.size, size))

@@ -7,12 +7,17 @@ import numpy as np
 import ggml
 
 from . import pixels
-from .encoder import linear, merged
+from .encoder import ROPE_BASE, linear, merged
+
+
+def sides(c):
+    """The pixels of a patch, and how many patches a square has in a row."""
+    return c.own["patch"], c.own["merge"] or 1
 
 
 def tiles(c, image):
     """The picture with at most `image_size` pixels at the longer side, as whole patches or squares of these."""
-    patch = c.own["patch"] * (c.own["merge"] or 1)
+    patch = math.prod(sides(c))
     ratio = max(image.size) / c.own["image"]
     size = [math.floor(n / ratio) if ratio > 1 else n for n in image.size]
     width, height = (max(patch, pixels.ceil_to(n, patch)) for n in size)
@@ -20,13 +25,31 @@ def tiles(c, image):
 
 
 def positions(columns, rows):
-    """The row, then the column of each patch: [2 N]."""
-    return np.concatenate([np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows)])
+    """The row, then the column of each patch: [2, N]."""
+    return np.stack([np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows)])
+
+
+def rotated(g, x):
+    """Rotary positions in two dimensions: half of each head by the row of the patch, half by its column.
+
+    Of the frequencies 10000^(-2 i / D), those of even i rotate the former and those of odd i the latter.
+    """
+    ctx, (size, n_head, n), nb = g.ctx, x.contents.ne[:3], x.contents.nb
+    halves = []
+    for i, scale in enumerate((1.0, ROPE_BASE ** (-2 / size))):
+        half = ggml.ggml_view_3d(ctx, x, size // 2, n_head, n, nb[1], nb[2], i * size // 2 * nb[0])
+        places = ggml.ggml_view_1d(ctx, g.inputs.positions, n, 4 * n * i)
+        mode = ggml.GGML_ROPE_TYPE_NORMAL
+        halves.append(
+            ggml.ggml_rope_ext(ctx, half, places, None, size // 2, mode, 0, ROPE_BASE, scale, 0.0, 1.0, 0.0, 0.0)
+        )
+    first, second = halves
+    return ggml.ggml_concat(ctx, first, second, 0)
 
 
 def project(g, x, columns):
     """W2 gelu(W1 x) of each patch, or of a matrix times the patches of a square."""
-    side = g.config.own["merge"] or 1
+    side = sides(g.config)[1]
     if g.has("mm.input_norm.weight"):
         x = g.rms_norm(x, "mm.input_norm")
     if side > 1:
@@ -39,7 +62,7 @@ def project(g, x, columns):
     return linear(g, ggml.ggml_gelu_erf(g.ctx, linear(g, x, "mm.1")), "mm.2")
 
 
-def split(tiles, grid):
+def split(c, tiles, grid):
     """The tokens row by row."""
     return list(tiles[0].reshape(grid[1], grid[0], -1))
 

@@ -34,10 +34,12 @@ class Encoded(NamedTuple):
     Attributes:
         tiles: f32 [tokens, dim] of each part that was encoded.
         prompt: what stands for the picture in a prompt: texts, and numbers of tiles.
+        places: for each part time, row and column of its tokens [tokens, 3]; None if they are those of a text.
     """
 
     tiles: list[np.ndarray]
     prompt: list[str | int]
+    places: list[np.ndarray] | None = None
 
     @property
     def rows(self) -> np.ndarray:
@@ -57,14 +59,21 @@ def vision_config(metadata: Mapping[str, Any], path: str) -> tuple[Projector, Co
     row = PROJECTORS[kind]
     family = Family(encoder, rms=False, causal=False, logits=False)
     config = read_config({**metadata, f"{ARCH}.context_length": 1}, ARCH, 0, path, family)
-    axial = hasattr(row.module, "positions")
-    if axial and config.key_dim % 4:
+    axial = getattr(row.module, "rotated", None)
+    if axial is not None and config.key_dim % 4:
         raise ValueError(f"load: {path}: heads of {config.key_dim} elements: need a multiple of 4")
     activation = ggml.ggml_gelu_quick
     for name, function in (("gelu", row.gelu), ("silu", ggml.ggml_silu)):
         if metadata.get(f"clip.use_{name}", False) is True:
             activation = function
     return row, replace(config, own={**config.own, "rms": row.rms, "activation": activation, "axial": axial})
+
+
+def smallest(row: Projector, config: Config) -> int:
+    """Patches in a row and in a column of a picture that is encoded."""
+    if hasattr(row.module, "sides"):  # pictures have any shape
+        return row.module.sides(config)[1]
+    return config.own["image"] // config.own["patch"]
 
 
 class Graph(Owner):
@@ -129,13 +138,25 @@ def tower_nodes(
     """
     patches, first = columns * rows, int("v.class_embd" in weights)
     inputs = ggml.ggml_new_tensor_2d(inputs_ctx, ggml.GGML_TYPE_F32, 3 * config.own["patch"] ** 2, patches)
-    ids = ggml.ggml_new_tensor_1d(inputs_ctx, ggml.GGML_TYPE_I32, patches + first)
-    values = row.module.positions(columns, rows) if config.own["axial"] else np.arange(patches + first)
-    positions = ggml.ggml_new_tensor_1d(inputs_ctx, ggml.GGML_TYPE_I32, len(values))
-    if positions.contents.data:
-        to_numpy(positions)[...] = values
+    module, ordered = row.module, np.arange(patches + first)
+    if hasattr(module, "order"):
+        ordered = module.order(config, columns, rows)
+    values = ordered
+    if config.own["axial"]:  # a rotation takes four positions of each patch, or the first two of them
+        values = np.zeros((4, patches), np.int32)
+        values[:2] = module.positions(columns, rows)[:, ordered]
+    ids, positions = (integers(inputs_ctx, array.reshape(-1)) for array in (ordered, values))
     g = Builder(ctx, config, weights, Inputs(ids, positions, {False: None}, 1))
-    return inputs, row.module.project(g, encoder.encode(g, inputs), columns)
+    x = module.encode(g, inputs, columns) if hasattr(module, "encode") else encoder.encode(g, inputs)
+    return inputs, module.project(g, x, columns)
+
+
+def integers(ctx: Any, values: np.ndarray) -> Any:
+    """A tensor of integers; without values in a context without memory."""
+    tensor = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, len(values))
+    if tensor.contents.data:
+        to_numpy(tensor)[...] = values
+    return tensor
 
 
 class Tower(Owner):
@@ -148,7 +169,7 @@ class Tower(Owner):
     Attributes:
         row: of the table of projectors.
         config: sizes and settings.
-        dim: elements of an embedding.
+        dim: elements of an embedding, with what layers of the language model add.
     """
 
     def __init__(self, file: Any, threads: int = -1) -> None:
@@ -158,9 +179,7 @@ class Tower(Owner):
         self.file = ModelFile(file) if isinstance(file, (str, os.PathLike)) else file
         try:
             self.row, self.config = vision_config(self.file.metadata, self.file.path)
-            side = self.config.own["image"] // self.config.own["patch"]
-            if self.config.own["axial"]:  # pictures have any shape
-                side = self.config.own["merge"] or 1
+            side = smallest(self.row, self.config)
             self.dim = self.graph(side, side).out.shape[1]
         except BaseException:
             self.close()
@@ -192,8 +211,9 @@ class Tower(Owner):
         found = self.known.get(key)
         if found is None:
             rows, module = [self._compute(tile) for tile in tiles], self.row.module
-            rows = module.split(rows, grid) if hasattr(module, "split") else rows
-            found = self.known[key] = Encoded(rows, module.prompt(grid))
+            rows = module.split(self.config, rows, grid) if hasattr(module, "split") else rows
+            places = module.places(grid) if hasattr(module, "places") else None
+            found = self.known[key] = Encoded(rows, module.prompt(grid), places)
         self.known.move_to_end(key)
         while len(self.known) > 1 and sum(t.nbytes for e in self.known.values() for t in e.tiles) > KEPT_BYTES:
             self.known.popitem(last=False)
