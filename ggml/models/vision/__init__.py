@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import ggml
 
-from . import gemma3, idefics3, internvl, llava, pixtral
+from . import clip, gemma3, idefics3, internvl, llava, pixtral, siglip
 
 
 class Projector(NamedTuple):
@@ -30,6 +30,7 @@ class Projector(NamedTuple):
         gelu: the function that `clip.use_gelu` means in files of this kind.
         rms: whether the encoder has RMS norms.
         whole: whether the tokens of a picture see each other, rather than those before them alone.
+        pooled: whether a picture has one embedding, to be compared with those of texts, and no mark.
     """
 
     module: Any
@@ -37,6 +38,7 @@ class Projector(NamedTuple):
     gelu: Any = ggml.ggml_gelu
     rms: bool = False
     whole: bool = False
+    pooled: bool = False
 
 
 PROJECTORS = {
@@ -45,4 +47,6 @@ PROJECTORS = {
     "idefics3": Projector(idefics3, "<image>"),
     "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf),
     "pixtral": Projector(pixtral, "[IMG]", ggml.ggml_gelu_erf, rms=True),
+    "clip": Projector(clip, "", ggml.ggml_gelu_erf, pooled=True),
+    "siglip": Projector(siglip, "", pooled=True),
 }
