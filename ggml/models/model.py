@@ -78,7 +78,7 @@ class Model(Owner):
         self.scoring, self.embedding = Scoring(self.runner, self.prompts), Embedding(self.runner, self.prompts)
         self.ranking = Ranking(self.runner, self.prompts, self.embedding)
         self.searching = Searching(self.images, self.embedding)
-        self.states, self.inspecting = States(self.runner, self.prompts), Inspecting(self.runner)
+        self.states, self.inspecting = States(self.runner, self.prompts), Inspecting(self.runner, self.images)
         self.adapting, self.finetuning = Adapting(self.runner), Finetuning(self.runner, self.prompts)
         self.differentiating = Gradients(self.runner, self.prompts)
 

@@ -402,7 +402,7 @@ def check_images(checkpoint: Checkpoint, keys: Keys, weights: Mapping[str, Weigh
         row, config = vision_config(keys, checkpoint.folder)
         tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
         across = (config.own["merge"] or 1) if config.own["axial"] else config.own["image"] // config.own["patch"]
-        _, result = tower_nodes(ctx, ctx, row, config, tensors, across, across)
+        _, _, result = tower_nodes(ctx, ctx, row, config, tensors, across, across)
         unused = sorted(set(weights) - tensors.used - {ROW_END})
         if unused:
             raise ValueError(f"the projector {keys['clip.projector_type']!r} does not use tensor {unused[0]!r}")

@@ -122,7 +122,9 @@ class Images:
 
     def _encoded(self, caller: str, image: Any) -> Encoded:
         with self.runner.lock:
-            return self._encoder(caller).encode(image, caller)
+            tower = self._encoder(caller)
+            with self.runner.busy():
+                return tower.encode(image, caller)
 
     def image_tokens(self, image: Any) -> list[int]:
         """The tokens that stand for a picture in a prompt, with those of the texts that the model expects around it.
