@@ -14,10 +14,26 @@ from ..conversion.folder import open_images
 from ..run.batch import image_tokens
 from ..run.decoder import STEP
 from ..run.runner import Runner
+from ..run.whole_texts import normalized
 from ..vision.tower import Encoded, Tower
 from .prompts import Prompts
 
 KINDS = ("image_url", "image", "input_image")  # types of parts of messages
+
+
+def has_own_encoder(metadata: Mapping[str, Any]) -> bool:
+    """Whether a file has an encoder of texts beside one of pictures."""
+    return metadata.get("clip.has_vision_encoder") is True
+
+
+class Shared:
+    """The file of a runner, which the runner closes."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.path, self.metadata, self.tensors = runner.file.path, runner.metadata, runner.weights
+
+    def close(self) -> None:
+        """Leaves it open."""
 
 
 class Images:
@@ -35,17 +51,23 @@ class Images:
     ) -> None:
         self.runner, self.prompts = runner, prompts
         self.tower: Tower | None = None
-        if mmproj is not None:
+        if has_own_encoder(runner.metadata):
+            if mmproj is not None:
+                raise ValueError(f"load: mmproj is given: {runner.file.path} has an encoder of pictures itself")
+            self.tower = Tower(Shared(runner), runner.threads)
+        elif mmproj is not None:
             self.tower = self._open(mmproj, mmap)
 
     @named("load")
     def _open(self, path: str | os.PathLike[str], mmap: bool) -> Tower:
         """The encoder of a file, if its embeddings are those of the language model."""
         tower, width = Tower(open_images(path, mmap), self.runner.threads), self.runner.config.n_input
-        if tower.dim == width:
+        if tower.dim == width and not tower.row.pooled:
             return tower
         dim = tower.dim
         tower.close()
+        if tower.row.pooled:
+            raise ValueError(f"{tower.file.path}: the encoder gives one embedding for a picture, which no prompt takes")
         raise ValueError(f"{tower.file.path}: embeddings of pictures have {dim} elements, those of the model {width}")
 
     @named("load")
@@ -71,15 +93,17 @@ class Images:
             raise ValueError(f"{caller}: the model has no encoder of pictures: load it with mmproj=FILE")
         return self.tower
 
-    def embed_image(self, images: Any) -> list[np.ndarray]:
-        """Embeds pictures as the language model takes them.
+    def embed_image(self, images: Any, *, normalize: bool = False) -> Any:
+        """Embeds pictures: as the language model takes them, or to be compared with texts.
 
         Args:
             images: a picture or a list of them: a path, a URL `data:...;base64,...`, bytes of a file, an image of
                 Pillow, or an array u8 [height, width] or [height, width, 3 or 4].
+            normalize: True to scale each embedding to Euclidean length 1.
         Returns:
-            For each picture f32 [tokens, dim], of a picture in parts those of all of them; without what layers of the
-            language model add to them.
+            Of a model that compares texts with pictures (CLIP, SigLIP) f32 [n_images, dim]. Of a language model a list
+            with f32 [tokens, dim] for each picture, of a picture in parts those of all of them; without what layers of
+            the language model add to them.
         Raises:
             OSError: a file cannot be read.
             TypeError: there is something that is no picture.
@@ -87,13 +111,22 @@ class Images:
             RuntimeError: the model is closed.
             ModuleNotFoundError: Pillow is missing (extra `vision`).
         """
+        tower = self._encoder("embed_image")
+        rows = self.rows("embed_image", images)
+        rows = rows if tower.row.pooled else [row[:, : self.runner.config.n_embd] for row in rows]
+        rows = [normalized(row) for row in rows] if normalize else rows
+        return np.concatenate([np.empty((0, tower.dim), np.float32), *rows]) if tower.row.pooled else rows
+
+    def rows(self, caller: str, images: Any) -> list[np.ndarray]:
+        """The embeddings of each picture, f32 [tokens, dim]."""
         given = list(images) if isinstance(images, (list, tuple)) else [images]
-        width = self.runner.config.n_embd
-        return [self._encoded("embed_image", image).rows[:, :width] for image in given]
+        return [self._encoded(caller, image).rows for image in given]
 
     def _encoded(self, caller: str, image: Any) -> Encoded:
         with self.runner.lock:
-            return self._encoder(caller).encode(image, caller)
+            tower = self._encoder(caller)
+            with self.runner.busy():
+                return tower.encode(image, caller)
 
     def image_tokens(self, image: Any) -> list[int]:
         """The tokens that stand for a picture in a prompt, with those of the texts that the model expects around it.
@@ -119,6 +152,8 @@ class Images:
             literal: what stands in texts for the mark of pictures where it is text like any other.
         """
         tower = self._encoder(caller)
+        if tower.row.pooled:
+            raise ValueError(f"{caller}: the model compares pictures with texts: no prompt can have a picture")
         ids: list[int] = []
         text = ""
         for i in range(max(len(texts), len(images))):
