@@ -42,6 +42,7 @@ class Shape(NamedTuple):
     exact: bool = False
     even: bool = False  # the sequences are as many, and have the same number of tokens each
     images: bool = False  # some tokens are embeddings of pictures
+    adapters: tuple[str, ...] = ()  # those that only some of the sequences have
 
 
 class Parts(NamedTuple):
@@ -53,6 +54,15 @@ class Parts(NamedTuple):
     edits: Mapping[str, Sequence[Callable]]
     traced: frozenset[str]
     builder: Callable[..., Builder] = Builder
+    named: Mapping[str, Mapping[str, Pair]] = {}  # adapters that sequences may have, by name
+
+    def adapters_with(self, names: Sequence[str]) -> Mapping[str, Sequence[Pair]]:
+        """The adapters of all tokens, and those of some names."""
+        found = {weight: list(pairs) for weight, pairs in self.adapters.items()}
+        for name in names:
+            for weight, pair in self.named[name].items():
+                found.setdefault(weight, []).append(pair)
+        return found
 
 
 def build(g: Builder, result: str = "all") -> Any:
@@ -80,6 +90,7 @@ class Step(Owner):
         ids, positions: i32 [N] (NumPy order here and below).
         types: i32 [N], of a graph without memory: which text of a pair a token is of.
         vectors, texts: f32 [N, C] and [N, 1], of a graph for pictures: embeddings, and 1 where there is none, else 0.
+        adapters: f32 [N, 1] by name: 1 for the tokens that have an adapter, else 0.
         masks: f16 [S, 1, T, T] by "has a sliding window", of a graph without memory.
         out: f32 [M, vocabulary or C]; `rows` of it are those that are wanted.
         extra: further results, of "scores".
@@ -116,6 +127,7 @@ class Step(Owner):
         self.outputs: np.ndarray | None = None
         self.slots: np.ndarray | None = None
         self.vectors: np.ndarray | None = None
+        self.adapters: dict[str, np.ndarray] = {}
         vectors = texts = None
         if shape.images:
             vectors, self.vectors = self._input(F32, config.n_embd, n)
@@ -142,16 +154,20 @@ class Step(Owner):
             outputs, self.outputs = self._input(I32, max(1, shape.outputs))
         if memory.states:
             slots, self.slots = self._input(I32, s)
+        adapters = {}
+        for name in shape.adapters:
+            adapters[name], self.adapters[name] = self._input(F32, 1, n)
         return Inputs(ids, positions, masks, s if shape.even else 1, outputs, pages, slots, shape.exact,
-                      vectors=vectors, texts=texts)  # fmt: skip
+                      vectors=vectors, texts=texts, adapters=adapters)  # fmt: skip
 
     def _build(self, shape: Shape, parts: Parts, memory: Memory | None) -> None:
         self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         inputs = self._inputs(shape, parts.config, memory)
         caches = memory.layers if memory is not None else None
+        adapters = parts.adapters_with(shape.adapters) if shape.adapters else parts.adapters
         builder = parts.builder(
-            self.ctx, parts.config, parts.weights, inputs, caches, parts.adapters, parts.traced, parts.edits
+            self.ctx, parts.config, parts.weights, inputs, caches, adapters, parts.traced, parts.edits
         )
         result = build(builder, shape.result)
         results = [result]
@@ -184,6 +200,8 @@ class Step(Owner):
         rows: list[int] = []
         if self.vectors is not None:
             self.vectors[...], self.texts[...] = 0, 1
+        for values in self.adapters.values():
+            values[...] = 0
         for number, (sequence, tokens, wanted, _) in enumerate(pieces):
             held = items[sequence]
             start, n = len(held.ids), len(tokens)
@@ -207,6 +225,8 @@ class Step(Owner):
                     self.cells[window][row : row + n] = pages.cells(start, start + n)
             if self.slots is not None and held.slot is not None:
                 self.slots[number] = held.slot.number
+            if held.adapter is not None:
+                self.adapters[held.adapter][row : row + n] = 1
             rows += range(row + n - wanted, row + n)
             row, out, column = row + n, out + wanted, column + len(parts)
         if column < self.shape.sequences:
@@ -247,7 +267,7 @@ class Step(Owner):
         """Frees the graph and its memory."""
         self.out = self.ids = self.positions = self.types = self.texts = np.empty(0)
         self.outputs = self.slots = self.vectors = None
-        self.extra, self._traced, self.masks, self.cells, self.tables = [], {}, {}, {}, {}
+        self.extra, self._traced, self.masks, self.cells, self.tables, self.adapters = [], {}, {}, {}, {}, {}
         if self.allocator is not None:
             ggml.ggml_gallocr_free(self.allocator)
         for ctx in (self.ctx, self.inputs_ctx):

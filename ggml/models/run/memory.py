@@ -53,11 +53,13 @@ class Held:
         exact: so many of them, the first ones, were computed with `exact`.
         tables: its pages by window, 0 for layers that attend to everything.
         slot: its states, of a model that has some.
+        adapter: name of the one that its tokens have beside those of all sequences, or None.
     """
 
     def __init__(self, tables: dict[int, PageTable], slot: Slot | None) -> None:
         self.ids: list[int] = []
         self.exact = 0
+        self.adapter: str | None = None
         self.tables, self.slot = tables, slot
 
 
@@ -123,7 +125,7 @@ class Memory:
                 self._snapshot(source.slot)
             held.slot.snapshots = {n: states for n, states in source.slot.snapshots.items() if n <= length}
             held.slot.length = -1
-        held.exact = min(source.exact, length)
+        held.exact, held.adapter = min(source.exact, length), source.adapter
         held.ids = source.ids[:length]
         self.sequences.add(held)
         return held
@@ -155,6 +157,8 @@ class Memory:
         """
         length = self.reachable(held, length)
         held.exact = min(held.exact, length)
+        if not length:
+            held.adapter = None
         if length < len(held.ids):
             del held.ids[length:]
         for window, pool in self.pools.items():
@@ -246,6 +250,8 @@ class Memory:
         """The token ids of a sequence with what the layers keep of them."""
         if held.ids and min(held.ids) < 0:
             raise ValueError("save_state: the sequence has pictures: their embeddings are not part of a state")
+        if held.adapter is not None:
+            raise ValueError(f"save_state: the sequence has the adapter {held.adapter!r}: need one without")
         length = self.restored(held)
         ids, slot = held.ids, held.slot
         first = {str(window): table.gone for window, table in held.tables.items()}
