@@ -45,6 +45,9 @@ LISTS = [
     ("--lora", pair, PAIR, "adapter, which MODEL:NAME in a request asks for"),
     ("--mmproj", str, "FILE",
      "encoder of pictures of a model, in the order of the models; requests have pictures as data: URLs"),
+    ("--draft", str, "ngram|FILE",
+     "what guesses tokens ahead for a model, in the order of the models: what followed the same tokens before, or a "
+     "smaller model with the same tokens"),
     ("--cors", str, "ORIGIN", "origin whose pages may use the server, * for any"),
 ]  # fmt: skip
 
@@ -90,11 +93,11 @@ def models_of(options):
     return found
 
 
-def encoders_of(options, models):
-    """The encoders by the names of the models."""
-    if len(options.mmproj) > len(models):
-        raise ValueError(f"{len(options.mmproj)} files of --mmproj for {len(models)} models")
-    return dict(zip(models, options.mmproj, strict=False))
+def in_order(name, values, models):
+    """The values of an option by the names of the models."""
+    if len(values) > len(models):
+        raise ValueError(f"{len(values)} values of --{name} for {len(models)} models")
+    return dict(zip(models, values, strict=False))
 
 
 def run(options):
@@ -126,7 +129,11 @@ def run(options):
         keys=keys,
         cors=options.cors,
         adapters={name: model_path(file) for name, file in options.lora},
-        encoders=encoders_of(options, models),
+        encoders=in_order("mmproj", options.mmproj, models),
+        drafts={
+            name: draft if draft == "ngram" else model_path(draft)
+            for name, draft in in_order("draft", options.draft, models).items()
+        },
     )
     uvicorn.run(
         application,

@@ -104,7 +104,8 @@ class Model(Owner):
     save_state, load_state = of("states", States.save_state), of("states", States.load_state)
     points, trace = of("inspecting", Inspecting.points), of("inspecting", Inspecting.trace)
     edit, weight_shape = of("inspecting", Inspecting.edit), of("inspecting", Inspecting.weight_shape)
-    set_lora, finetune = of("adapting", Adapting.set_lora), of("finetuning", Finetuning.finetune)
+    set_lora, add_adapter = of("adapting", Adapting.set_lora), of("adapting", Adapting.add_adapter)
+    finetune = of("finetuning", Finetuning.finetune)
     gradients = of("differentiating", Gradients.gradients)
 
     def close(self) -> None:

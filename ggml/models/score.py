@@ -143,7 +143,12 @@ class Embedding:
         self.runner, self.prompts = runner, prompts
 
     def embed(
-        self, texts: str | Sequence[str | bytes | Sequence[int]], *, pooling: str | None = None, normalize: bool = False
+        self,
+        texts: str | Sequence[str | bytes | Sequence[int]],
+        *,
+        pooling: str | None = None,
+        normalize: bool = False,
+        adapter: str | None = None,
     ) -> Any:
         """Embeds texts: the state after the last norm, pooled over the tokens of each text.
 
@@ -154,6 +159,7 @@ class Embedding:
             pooling: "mean", "cls" (first token), "last", or "none" for the states of all tokens; None for what the file
                 says, and the mean if it does not.
             normalize: True to scale each embedding to Euclidean length 1.
+            adapter: name of an adapter (see add_adapter) that these texts have beside those of all texts.
         Returns:
             f32 [n_texts, n_embd]; for "none" a list of f32 [n_tokens, n_embd].
         Raises:
@@ -161,22 +167,25 @@ class Embedding:
             RuntimeError: the model is closed.
         """
         self.runner.check("embed")
+        self.runner.check_adapter("embed", adapter)
         if isinstance(texts, (str, bytes)):
             raise TypeError("embed: need a list of texts, a single text was given")
         config = self.runner.config
         kind = pooling or {"none": "mean", "rank": heads.pooled_by(config)}.get(config.pooling, config.pooling)
         if kind not in ("mean", "cls", "last", "none"):
             raise ValueError(f"embed: pooling is {pooling!r}: need 'mean', 'cls', 'last' or 'none'")
-        rows = self.embedded("embed", texts, kind)
+        rows = self.embedded("embed", texts, kind, adapter)
         if isinstance(rows, list):
             return [normalized(row) for row in rows] if normalize else rows
         return normalized(rows) if normalize else rows
 
-    def embedded(self, caller: str, texts: Sequence[str | bytes | Sequence[int]], kind: str) -> Any:
+    def embedded(
+        self, caller: str, texts: Sequence[str | bytes | Sequence[int]], kind: str, adapter: str | None = None
+    ) -> Any:
         """The embeddings of texts, [n_texts, width]; for the kind "none" a list of [tokens, C]."""
         config = self.runner.config
         tokens = [text_of(config, self.prompts.ids(caller, text)) for text in texts]
-        rows = self.in_order(caller, tokens, None, kind)
+        rows = self.in_order(caller, tokens, None, kind, adapter)
         if kind == "none":
             return rows
         out = np.array(rows, np.float32).reshape(len(tokens), config.n_embd)
@@ -195,7 +204,12 @@ class Embedding:
         return self._dense(caller, pooled(states, kind)[None])[0]
 
     def in_order(
-        self, caller: str, texts: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, kind: str = "none"
+        self,
+        caller: str,
+        texts: Sequence[Sequence[int]],
+        types: Sequence[Sequence[int]] | None,
+        kind: str = "none",
+        adapter: str | None = None,
     ) -> list[np.ndarray]:
         """The states of texts after the last norm: [C], pooled; for the kind "none" [tokens, C]."""
         longest = max(map(len, texts), default=0)
@@ -207,19 +221,27 @@ class Embedding:
             group = [order.pop() for _ in range(min(len(order), max(1, STEP // len(texts[order[-1]]))))]
             with self.runner.lock:
                 self.runner.check(caller)
-                found = self.states([texts[i] for i in group], types and [types[i] for i in group])
+                found = self.states([texts[i] for i in group], types and [types[i] for i in group], adapter)
                 for i, rows in zip(group, found, strict=True):
                     out[i] = pooled(rows, kind)
         return out
 
-    def states(self, texts: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None) -> list[np.ndarray]:
+    def states(
+        self,
+        texts: Sequence[Sequence[int]],
+        types: Sequence[Sequence[int]] | None = None,
+        adapter: str | None = None,
+    ) -> list[np.ndarray]:
         """The states [tokens, C] of texts after the last norm."""
         decoder = self.runner.decoder
         if decoder is None:
             return states_of(self.runner, texts, types)
         ends = np.cumsum([len(text) for text in texts])
         pieces = [Piece(i, text, len(text), int(ends[i]) - len(text)) for i, text in enumerate(texts)]
-        states = decoder.results(pieces, [decoder.memory.new() for _ in texts], "hidden")
+        items = [decoder.memory.new() for _ in texts]
+        for held in items:
+            held.adapter = adapter
+        states = decoder.results(pieces, items, "hidden")
         return np.split(states, ends[:-1])
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ class Entry:
 
     Attributes:
         source: its file, or a model that a program opened, which stays open.
-        adapter, encoder: files, or None.
+        encoder: a file, or None.
+        draft: what guesses tokens ahead, see Options.drafts, or None.
+        base, adapter: of a model with an adapter, the one without, the adapter's name and its file; else None.
         model: None while it is not open.
         users: requests that use it now.
         used: when the last one began, of time.monotonic.
@@ -35,20 +38,28 @@ class Entry:
     """
 
     def __init__(
-        self, name: str, source: Source, encoder: str | Path | None = None, adapter: str | Path | None = None
-    ) -> None:
-        self.name, self.source, self.encoder, self.adapter = name, source, encoder, adapter
+        self, name: str, source: Source, encoder: str | Path | None = None, draft: Source | None = None,
+        base: Entry | None = None, adapter: tuple[str, str | Path] | None = None,
+    ) -> None:  # fmt: skip
+        self.name, self.source, self.encoder, self.draft = name, source, encoder, draft
+        self.base, self.adapter = base, adapter
         self.created = int(time.time())
         self.model: Model | None = None
         self.users, self.used, self.bytes = 0, 0.0, 0
 
 
 class Lease:
-    """The use of a model by one request: it is not closed before `release`."""
+    """The use of a model by one request: it is not closed before `release`.
 
-    def __init__(self, entry: Entry) -> None:
+    Attributes:
+        name: by which it was asked for.
+        model: computes.
+        adapter: the one that the texts of the request have, or None.
+    """
+
+    def __init__(self, entry: Entry, name: str, adapter: str | None) -> None:
         assert entry.model is not None
-        self.name, self.model, self._entry = entry.name, entry.model, entry
+        self.name, self.model, self.adapter, self._entry = name, entry.model, adapter, entry
         entry.users += 1
         entry.used = time.monotonic()
         self._held = True
@@ -57,6 +68,15 @@ class Lease:
         if self._held:
             self._held = False
             self._entry.users -= 1
+
+
+@contextmanager
+def held(lease: Lease) -> Iterator[None]:
+    """Releases a lease at the end of a `with` statement."""
+    try:
+        yield
+    finally:
+        lease.release()
 
 
 def named_sources(models: Source | Sequence[Source] | Mapping[str, Source]) -> dict[str, Source]:
@@ -89,20 +109,25 @@ class Catalog:
         self._options, self._engine, self._opening = options, engine, asyncio.Lock()
         self.entries: dict[str, Entry] = {}
         for name, source in named_sources(models).items():
-            self.entries[name] = Entry(name, source, options.encoders.get(name))
+            self.entries[name] = Entry(name, source, options.encoders.get(name), options.drafts.get(name))
         files = [name for name, entry in self.entries.items() if not isinstance(entry.source, Model)]
         for name in options.encoders:
             if name not in files:
                 raise ValueError(f"serve: encoders: {name!r} is no model of a file: need one of {', '.join(files)}")
-        for name, adapter in options.adapters.items():
-            for base, entry in list(self.entries.items()):
-                if entry.adapter is None and not isinstance(entry.source, Model):
-                    self.entries[f"{base}:{name}"] = Entry(f"{base}:{name}", entry.source, entry.encoder, adapter)
+        for name in options.drafts:
+            if name not in self.entries:
+                raise ValueError(f"serve: drafts: {name!r} is no model: need one of {', '.join(self.entries)}")
+        for base in [self.entries[name] for name in files]:
+            for item in options.adapters.items():
+                name = f"{base.name}:{item[0]}"
+                self.entries[name] = Entry(name, base.source, base.encoder, None, base, item)
         if not self.entries:
             raise ValueError("serve: need at least one model")
         for entry in self.entries.values():
             if isinstance(entry.source, Model):
-                self._opened(entry, entry.source)
+                if not (entry.draft in (None, "ngram") or isinstance(entry.draft, Model)):
+                    raise ValueError(f"serve: drafts: {entry.name!r} is an open model: need 'ngram' or another one")
+                self._opened(entry, entry.source, [], entry.draft)
 
     async def lease(self, name: str | None) -> Lease:
         """A model for a request, opened if need be."""
@@ -110,11 +135,44 @@ class Catalog:
         if entry is None:
             known = ", ".join(map(repr, self.entries))
             raise ServeError(404, f"there is no model {name!r}: need one of {known}", "model", "model_not_found")
-        if entry.model is None:
-            async with self._opening:
-                if entry.model is None:
-                    await self._open(entry)
-        return Lease(entry)
+        if (lease := self._lease_of_open(entry)) is not None:
+            return lease
+        async with self._opening:
+            base = entry.base or entry
+            if base.model is None:
+                await self._open(base)
+            assert base.model is not None
+            if entry.base is not None:
+                with held(Lease(base, base.name, None)):  # it is not closed meanwhile
+                    if base.model.runner.sequences is not None:
+                        await self._add_adapter(entry, base)
+                    elif entry.model is None:  # gives embeddings only: such a model has one adapter for all texts
+                        await self._open(entry)
+            lease = self._lease_of_open(entry)
+            assert lease is not None
+            return lease
+
+    @staticmethod
+    def _lease_of_open(entry: Entry) -> Lease | None:
+        """A model that is open, with the adapter that is asked for; None if it is not."""
+        if entry.model is not None:
+            return Lease(entry, entry.name, None)
+        if entry.base is None or entry.base.model is None or entry.adapter is None:
+            return None
+        name = entry.adapter[0]
+        return Lease(entry.base, entry.name, name) if name in entry.base.model.runner.named_loras else None
+
+    async def _add_adapter(self, entry: Entry, base: Entry) -> None:
+        """Makes a model know the adapter of a name."""
+        assert base.model is not None and entry.adapter is not None
+        model, (name, file) = base.model, entry.adapter
+        if name in model.runner.named_loras:  # another request was faster
+            return
+        try:
+            await asyncio.wrap_future(self._engine.compute(model, lambda model: model.add_adapter(name, file)))
+        except (OSError, ValueError, MemoryError) as error:
+            raise ServeError(503, f"the adapter of {entry.name!r} cannot be opened: {error}") from error
+        base.bytes += sum(map(ggml.ggml_nbytes, model.runner.named_loras[name].file.tensors.values()))
 
     async def open_first(self) -> None:
         """Opens the model that answers requests that name none."""
@@ -127,19 +185,25 @@ class Catalog:
             "n_seq": options.sequences,
             "threads": options.threads,
             "kv_type": options.kv_type,
-            "lora": [entry.adapter] if entry.adapter else [],
-            "mmproj": entry.encoder,
         }
+        own = {"lora": [entry.adapter[1]] if entry.adapter else [], "mmproj": entry.encoder}
+        draft: Any = entry.draft
+        opened: list[Model] = []
         try:
-            model = await run_in_threadpool(load, entry.source, **settings)
-        except (OSError, ValueError, MemoryError) as error:
+            opened.append(await run_in_threadpool(load, entry.source, **settings, **own))
+            if draft is not None and draft != "ngram" and not isinstance(draft, Model):
+                draft = await run_in_threadpool(load, draft, **settings)
+                opened.append(draft)
+            self._opened(entry, opened[0], opened, draft)
+        except (OSError, TypeError, ValueError, MemoryError) as error:
+            for model in opened:
+                model.close()
             raise ServeError(503, f"the model {entry.name!r} cannot be opened: {error}") from error
-        self._opened(entry, model)
         await self._make_room(entry)
 
-    def _opened(self, entry: Entry, model: Model) -> None:
-        self._engine.open(entry.name, model, keep=isinstance(entry.source, Model))
-        entry.model, entry.bytes = model, bytes_of(model, self._options)
+    def _opened(self, entry: Entry, model: Model, owned: Sequence[Model], draft: Any) -> None:
+        self._engine.open(entry.name, model, owned, draft)
+        entry.model, entry.bytes = model, sum(bytes_of(m, self._options) for m in owned or [model])
 
     async def _make_room(self, new: Entry) -> None:
         """Closes models that nobody uses, the least recently used first, until all fit."""

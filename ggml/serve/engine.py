@@ -7,7 +7,7 @@ import logging
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -33,6 +33,7 @@ class Engine:
         self._options, self._metrics = options, metrics
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lanes: dict[Model, Lane] = {}
+        self._owned: dict[Model, list[Model]] = {}
         self._admission = threading.Lock()
         self._coming = 0  # texts that were admitted and have not been added to a lane yet
         self._closing = False
@@ -40,13 +41,24 @@ class Engine:
         self._thread.start()
 
     # ---- called by other threads -------------------------------------------------------------------------------------
-    def open(self, name: str, model: Model, keep: bool = False) -> None:
-        """Begins to compute texts of a model; `keep`: it is not closed with the server."""
-        lane = Lane(name, model, self._options, self._metrics, keep)
-        self._do(lambda: self._lanes.__setitem__(model, lane))
+    def open(self, name: str, model: Model, owned: Sequence[Model], draft: str | Model | None = None) -> None:
+        """Begins to compute texts of a model.
+
+        Args:
+            name: of the model in metrics.
+            model: computes the texts.
+            owned: models that are closed when the texts of this one end.
+            draft: see Lane.
+        """
+        lane = Lane(name, model, self._options, self._metrics, draft)
+
+        def add() -> None:
+            self._lanes[model], self._owned[model] = lane, list(owned)
+
+        self._do(add)
 
     def drop(self, model: Model) -> Future[None]:
-        """Ends the texts of a model and closes it."""
+        """Ends the texts of a model and closes it, unless others own it."""
         return self.call(lambda: self._drop(model))
 
     def admit(self, count: int) -> None:
@@ -154,8 +166,8 @@ class Engine:
         lane = self._lanes.pop(model, None)
         if lane is not None:
             self._deliver(lane.fail(_ended()))
-            if not lane.keep:
-                model.close()
+            for owned in self._owned.pop(model):
+                owned.close()
 
     @staticmethod
     def _deliver(news: list[Delivery]) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from ..models import Generation, Model, TokenProbability
 from ..models.generate.batching import Scheduler
+from ..models.generate.speculative import speculation
 from .errors import ServeError, served
 from .metrics import Metrics
 from .options import Options
@@ -85,11 +86,18 @@ class Lane:
         model: computes them.
         options: of the server.
         metrics: are kept up to date.
-        keep: whether the model stays open when the server does not need it any more.
+        draft: what guesses tokens ahead for all texts, see Options.drafts.
+    Raises:
+        TypeError, ValueError: `draft` does not fit the model.
     """
 
-    def __init__(self, name: str, model: Model, options: Options, metrics: Metrics, keep: bool = False) -> None:
-        self.name, self.model, self.keep, self._metrics = name, model, keep, metrics
+    def __init__(
+        self, name: str, model: Model, options: Options, metrics: Metrics, draft: str | Model | None = None
+    ) -> None:
+        self.name, self.model, self._draft, self._metrics = name, model, draft, metrics
+        if draft is not None:
+            model.runner.causal("draft")
+            speculation("draft", model.runner, draft, False)
         self._scheduler = Scheduler(model.writer, max(options.chunk, model.n_seq), options.kept)
         self._waiting: list[Ticket] = []
         self._active: dict[Generation, Ticket] = {}
@@ -106,6 +114,8 @@ class Lane:
         return len(self._waiting)
 
     def add(self, ticket: Ticket) -> None:
+        if self._draft is not None:
+            ticket.text.speculation = speculation("draft", self.model.runner, self._draft, ticket.text.exact)
         self._waiting.append(ticket)
 
     def _next(self) -> Ticket:
@@ -156,6 +166,9 @@ class Lane:
         self._metrics.prompt.labels(self.name).inc(len(text.prompt_ids))
         self._metrics.cached.labels(self.name).inc(text.cached or 0)
         self._metrics.generated.labels(self.name).inc(len(text.ids))
+        if text.speculation is not None:
+            self._metrics.guessed.labels(self.name).inc(text.speculation.guessed)
+            self._metrics.accepted.labels(self.name).inc(text.speculation.accepted)
 
     def _drop(self, now: float) -> list[Delivery]:
         """Ends the texts that nobody wants any more, and those whose time is over."""

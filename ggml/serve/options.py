@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..models import Model
+
 
 @dataclass(frozen=True)
 class Options:
@@ -34,6 +36,8 @@ class Options:
         cors: origins whose pages may use the server from a browser.
         adapters: files of adapters by name: "MODEL:NAME" in a request means the model with the adapter.
         encoders: files with encoders of pictures (mmproj), by the names of the models that take these.
+        drafts: what guesses tokens ahead, by the names of the models whose texts it guesses: "ngram", or a file or
+            `Model` of a smaller model with the same tokens, as `draft` of `Model.generate`.
     """
 
     n_ctx: int | None = None
@@ -53,6 +57,7 @@ class Options:
     cors: Sequence[str] = ()
     adapters: Mapping[str, str | Path] = field(default_factory=dict)
     encoders: Mapping[str, str | Path] = field(default_factory=dict)
+    drafts: Mapping[str, str | Path | Model] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         least = {"sequences": 1, "kept": 0, "chunk": 1, "queue": 0, "timeout": 0, "body_timeout": 0, "body": 1}

@@ -66,14 +66,18 @@ class Service:
         except BaseException:
             lease.release()
             raise
-        return Session(self, lease, items, [text_of(item) for item in items], request.state.client, priority)
+        texts = [text_of(item) for item in items]
+        for text in texts:
+            text.adapter = lease.adapter
+        return Session(self, lease, items, texts, request.state.client, priority)
 
-    async def compute(self, name: str | None, function: Callable[[Model], R]) -> R:
-        """What a function computes with a model, between two steps."""
+    async def compute(self, name: str | None, function: Callable[[Model, str | None], R]) -> R:
+        """What a function computes with a model and the name of an adapter, between two steps."""
         lease = await self.catalog.lease(name)
         try:
             with asked_by_client():
-                return await asyncio.wrap_future(self.engine.compute(lease.model, function))
+                work = self.engine.compute(lease.model, lambda model: function(model, lease.adapter))
+                return await asyncio.wrap_future(work)
         finally:
             lease.release()
 
@@ -151,11 +155,13 @@ class Session(AsyncIterator[tuple[int, Progress]], Generic[R]):
         cached, count = text.cached or 0, len(text.ids)
         prompt, seconds = max(0.0, ticket.first - ticket.arrived), ticket.last - ticket.first
         read = len(text.prompt_ids) - cached
+        guesses = text.speculation
+        drafts = {} if guesses is None else {"draft_n": guesses.guessed, "draft_n_accepted": guesses.accepted}
         return {
             "cache_n": cached, "prompt_n": read, "prompt_ms": 1e3 * prompt,
             "prompt_per_second": read / prompt if prompt else 0.0,
             "predicted_n": count, "predicted_ms": 1e3 * seconds,
-            "predicted_per_second": (count - 1) / seconds if seconds and count > 1 else 0.0,
+            "predicted_per_second": (count - 1) / seconds if seconds and count > 1 else 0.0, **drafts,
         }  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Several models: opened when they are asked for, closed for others, with adapters by name."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 for library in ("gguf", "jinja2", "tokenizers", "llguidance", "fastapi", "uvicorn", "prometheus_client", "httpx"):
@@ -23,13 +25,13 @@ def paths(tmp_path_factory):
     return [tiny_models.write(folder / f"{name}.gguf", "llama", seed=seed) for seed, name in enumerate("abc")]
 
 
-def text_of(path, **options):
+def text_of(path, most=8, **options):
     with load(path, n_ctx=256, threads=1, **options) as model:
-        return "".join(model.generate(IDS, max_tokens=8, **GREEDY))
+        return "".join(model.generate(IDS, max_tokens=most, **GREEDY))
 
 
-def ask(client, name):
-    body = {"prompt": IDS, "max_tokens": 8, **GREEDY} | ({"model": name} if name else {})
+def ask(client, name, most=8):
+    body = {"prompt": IDS, "max_tokens": most, **GREEDY} | ({"model": name} if name else {})
     answer = client.post("/v1/completions", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()["choices"][0]["text"]
@@ -70,6 +72,75 @@ def test_adapters_by_name(paths, tmp_path):
         assert ask(client, "a") == text_of(paths[0])
         assert ask(client, "a:one") == text_of(paths[0], lora=[lora]) != text_of(paths[0])
         assert client.post("/v1/completions", json={"prompt": IDS, "model": "a:two"}).status_code == 404
+
+
+def test_adapters_in_one_batch(paths, tmp_path):
+    """Requests for a model with and without adapters are computed together, and each gets what it gets alone."""
+    loras = {name: tiny_models.write_lora(tmp_path / f"{name}.gguf", "llama") for name in ("one", "two")}
+    expected = {f"a:{name}": text_of(paths[0], 80, lora=[file]) for name, file in loras.items()}
+    expected["a"] = text_of(paths[0], 80)
+    application = app({"a": paths[0]}, adapters=loras, **SETTINGS)
+    with TestClient(application) as client:
+        steps = []
+        model = application.state.service.catalog.entries["a"].model
+        advance = model.writer.advance
+        model.writer.advance = lambda texts, room: steps.append({t.adapter for t in texts}) or advance(texts, room)
+        with ThreadPoolExecutor(6) as pool:
+            names = list(expected) * 4
+            assert list(pool.map(lambda name: ask(client, name, 80), names)) == [expected[name] for name in names]
+        assert any(len(step) > 1 for step in steps)
+        entries = {entry["id"]: entry for entry in client.get("/v1/models").json()["data"]}
+        assert entries["a:one"]["parent"] == "a" and "parent" not in entries["a"]
+        one, base = (
+            client.post("/v1/embeddings", json={"input": [IDS], "model": name}).json()["data"][0]["embedding"]
+            for name in ("a:one", "a")
+        )
+        assert one != base
+    with load(paths[0], lora=[loras["one"]], n_ctx=256) as model:
+        assert model.embed([IDS], normalize=True)[0].tolist() == pytest.approx(one, abs=1e-6)
+
+
+def test_an_adapter_that_does_not_fit(paths, tmp_path):
+    lora = tiny_models.write_lora(tmp_path / "l.gguf", "qwen2")
+    with TestClient(app({"a": paths[0]}, adapters={"one": lora, "none": "no.gguf"}, **SETTINGS)) as client:
+        for name in ("a:one", "a:none"):
+            answer = client.post("/v1/completions", json={"prompt": IDS, "model": name})
+            assert answer.status_code == 503 and f"'{name}' cannot be opened" in answer.json()["error"]["message"]
+        assert ask(client, "a") == text_of(paths[0])
+
+
+@pytest.mark.parametrize("kind", ["ngram", "file"])
+def test_drafts(tmp_path, kind):
+    """Tokens are guessed for texts that are computed together, and change none of them."""
+    certain = tiny_models.weights("llama")
+    certain["output.weight"] *= 9  # else the draft would be too uncertain to guess
+    path, draft = tiny_models.write(tmp_path / "m.gguf", "llama", tensors=certain), "ngram"
+    if kind == "file":
+        draft = tiny_models.write(tmp_path / "small.gguf", "llama", "Q4_0", tensors=certain)
+    with TestClient(app({"a": path}, drafts={"a": draft}, **{**SETTINGS, "chunk": 8})) as client:
+
+        def answer(number):
+            body = {"prompt": IDS * (number + 1), "max_tokens": 40, **GREEDY}
+            return client.post("/v1/completions", json=body).json()
+
+        with ThreadPoolExecutor(6) as pool:
+            found = list(pool.map(answer, range(6)))
+        numbers = client.get("/metrics").text
+    with load(path, n_ctx=256, threads=1) as model:
+        expected = ["".join(model.generate(IDS * (i + 1), max_tokens=40, **GREEDY)) for i in range(6)]
+    assert [item["choices"][0]["text"] for item in found] == expected
+    accepted = sum(item["timings"]["draft_n_accepted"] for item in found)
+    assert 0 < accepted <= sum(item["timings"]["draft_n"] for item in found)
+    assert f'ggml_accepted_tokens_total{{model="a"}} {float(accepted)}' in numbers
+
+
+def test_a_draft_that_does_not_fit(paths, tmp_path):
+    other = tiny_models.write(tmp_path / "bert.gguf", "bert")
+    with TestClient(app({"a": paths[0], "b": paths[1]}, drafts={"b": other}, **SETTINGS)) as client:
+        answer = client.post("/v1/completions", json={"prompt": IDS, "model": "b"})
+        assert answer.status_code == 503 and "draft" in answer.json()["error"]["message"]
+    with pytest.raises(ValueError, match="drafts: 'x' is no model"):
+        app({"a": paths[0]}, drafts={"x": "ngram"})
 
 
 def test_a_file_that_is_no_model(tmp_path, paths):

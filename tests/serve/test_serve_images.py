@@ -79,4 +79,4 @@ def test_encoders_belong_to_models_by_name(files, capsys):
         with TestClient(app(files[0], encoders={"other": files[1]}, **SETTINGS)):
             pass
     assert main(["serve", str(files[0]), "--mmproj", "a", "--mmproj", "b"]) == 1
-    assert "2 files of --mmproj for 1 models" in capsys.readouterr().err
+    assert "2 values of --mmproj for 1 models" in capsys.readouterr().err

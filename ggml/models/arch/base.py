@@ -33,6 +33,7 @@ class Pair(NamedTuple):
     a: Tensor  # [n_in, rank]
     b: Tensor  # [rank, n_out]
     scale: float
+    name: str | None = None  # of an adapter that some of the tokens have, see Inputs.adapters; None: all have it
 
 
 class Routing(NamedTuple):
@@ -90,6 +91,7 @@ class Inputs(NamedTuple):
         places: i32 [4 N], the positions of pictures' tokens in four dimensions; None where all are those of texts.
         before: of layers that predict further tokens, f32 [C, N]: the states of the tokens before, see further.py.
         states: True if the states of all tokens are needed beside the result.
+        adapters: f32 [1, N] by the name of an adapter: 1 for tokens that have it, else 0.
     """
 
     ids: Tensor
@@ -107,6 +109,7 @@ class Inputs(NamedTuple):
     buckets: Tensor | None = None
     before: Tensor | None = None
     states: bool = False
+    adapters: Mapping[str, Tensor] = {}
 
 
 class Linear:
@@ -176,9 +179,27 @@ class Linear:
         x = self.point(name + ".in", x)
         y = ggml.ggml_mul_mat(self.ctx, w, x)
         for pair in self.adapters.get(name + ".weight", ()):
-            low = ggml.ggml_mul_mat(self.ctx, pair.b, ggml.ggml_mul_mat(self.ctx, pair.a, x))
+            low = self.of_its_tokens(ggml.ggml_mul_mat(self.ctx, pair.a, x), pair)
+            low = ggml.ggml_mul_mat(self.ctx, pair.b, low)
             y = ggml.ggml_add(self.ctx, y, ggml.ggml_scale(self.ctx, low, pair.scale))
         return self.bias(y, name)
+
+    def of_its_tokens(self, low: Tensor, pair: Pair) -> Tensor:
+        """A x [rank, ...] of an adapter: 0 where a token does not have it."""
+        if pair.name is None:
+            return low
+        mask, (count, *more) = self.inputs.adapters[pair.name], low.contents.ne[1:4]
+        if self.inputs.outputs is not None and count * more[0] * more[1] == self.inputs.outputs.contents.ne[0]:
+            mask = ggml.ggml_get_rows(self.ctx, mask, self.inputs.outputs)
+        rows = mask.contents.ne[1]
+        if count * more[0] * more[1] == rows:
+            mask = ggml.ggml_reshape_4d(self.ctx, mask, 1, count, *more)
+        elif more[0] == rows and more[1] == 1:  # several rows for each token
+            mask = ggml.ggml_reshape_3d(self.ctx, mask, 1, 1, rows)
+        else:
+            shape = f"{count} x {more[0]} x {more[1]}"
+            raise ValueError(f"add_adapter: {pair.name!r}: a matrix has {shape} rows, not {rows}: need load(lora=)")
+        return ggml.ggml_mul(self.ctx, low, mask)
 
     def bias(self, y: Tensor, name: str) -> Tensor:
         """y + b, where the file has a bias of that name."""
@@ -191,7 +212,8 @@ class Linear:
         table = self.weight(name + ".weight", width or self.config.n_embd, rows)
         y = ggml.ggml_get_rows(self.ctx, table, ids)
         for pair in self.adapters.get(name + ".weight", ()):  # the table is transposed: A is [rank, rows], B [rank, C]
-            low = ggml.ggml_mul_mat(self.ctx, pair.b, ggml.ggml_get_rows(self.ctx, pair.a, ids))
+            low = self.of_its_tokens(ggml.ggml_get_rows(self.ctx, pair.a, ids), pair)
+            low = ggml.ggml_mul_mat(self.ctx, pair.b, low)
             y = ggml.ggml_add(self.ctx, y, ggml.ggml_scale(self.ctx, low, pair.scale))
         return y
 
@@ -554,6 +576,8 @@ class FeedForward(Attention):
         if self.has(name + ".bias"):
             y = ggml.ggml_add_id(self.ctx, y, self.weight(name + ".bias", n_out, self.config.n_expert), chosen)
         for pair in self.adapters.get(name + ".weight", ()):
+            if pair.name is not None:
+                raise ValueError(f"add_adapter: {pair.name!r} has a matrix of experts, {name!r}: need load(lora=)")
             low = ggml.ggml_mul_mat_id(self.ctx, pair.a, x, chosen)
             low = ggml.ggml_mul_mat_id(self.ctx, pair.b, low, chosen)
             y = self.add(y, self.scale(low, pair.scale))
@@ -611,7 +635,8 @@ class Builder(FeedForward):
             y = ggml.ggml_mul_mat(self.ctx, w, x)
             for pair in self.adapters.get(name + ".weight", ()):  # of a table: the product is (scale A B^T) x
                 b = ggml.ggml_cont(self.ctx, ggml.ggml_transpose(self.ctx, pair.b))
-                low = ggml.ggml_mul_mat(self.ctx, pair.a, ggml.ggml_mul_mat(self.ctx, b, x))
+                low = self.of_its_tokens(ggml.ggml_mul_mat(self.ctx, b, x), pair)
+                low = ggml.ggml_mul_mat(self.ctx, pair.a, low)
                 y = ggml.ggml_add(self.ctx, y, ggml.ggml_scale(self.ctx, low, pair.scale))
         return self.softcap(y, c.final_softcap)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..run.memory import Held
-from ..run.sequences import WORTHWHILE, Sequences, common_length
+from ..run.sequences import WORTHWHILE, Sequences, common_beginning
 from .text import Generation
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ class Scheduler:
             return
         items = self.writer.runner.causal("generate").items
         free = [i for i in range(self.writer.runner.n_seq) if i not in self.active]
-        text.sequence = max(free, key=lambda i: common_length(items[i].ids, text.context))
+        text.sequence = max(free, key=lambda i: common_beginning(items[i], text.context, text.adapter))
         self.active[text.sequence] = text
         if self._kept:
-            best = max(self._kept, key=lambda held: common_length(held.ids, text.context))
+            best = max(self._kept, key=lambda held: common_beginning(held, text.context, text.adapter))
             self._kept.remove(best)
             self._kept.append(best)
 
@@ -96,7 +96,7 @@ class Scheduler:
         """Keeps a copy of what a text held; those that are its beginning are not needed any more."""
         if not self._most_kept or len(held.ids) < 2 * WORTHWHILE:
             return
-        self._kept = [other for other in self._kept if common_length(other.ids, held.ids) < len(other.ids)]
+        self._kept = [x for x in self._kept if common_beginning(x, held.ids, held.adapter) < len(x.ids)]
         self._kept.append(self._sequences.memory.copy(held, len(held.ids)))
         del self._kept[: -self._most_kept]
 

@@ -52,22 +52,29 @@ class Generating:
             lacking = [(text, self._lacking(sequences, text)) for text in texts]
             lacking.sort(key=lambda item: len(item[1]))
             exact = any(text.exact for text in texts)
+            # several texts: guesses take no more than half of the step, and no other text's next token
+            guesses = room if len(texts) == 1 else min(room // 2, room - len(texts))
             batch = Batch()
             rows: list[tuple[Generation, slice, list[int]]] = []
-            prompts: list[list[int]] = []
+            prompts: list[Generation] = []  # of which a worthwhile part is computed
             for text, tokens in lacking:
                 some = tokens[: whole_length(tokens, room, room)]
                 worthwhile = len(text.context) - len(tokens) + WORTHWHILE
-                if not some or any(common_length(text.context, other) >= worthwhile for other in prompts):
+                if not some or any(
+                    common_length(text.context, other.context) >= worthwhile
+                    for other in prompts
+                    if other.adapter == text.adapter
+                ):
                     continue
                 if len(some) >= WORTHWHILE:
-                    prompts.append(text.context)
+                    prompts.append(text)
                 if text.cached is None:
                     text.cached = len(text.context) - len(tokens)
                 room -= len(some)
                 wanted = len(some) == len(tokens)
-                guess = text.guess(room) if wanted and not (exact and sequences.memory.states) else []
-                room -= len(guess)
+                most = min(guesses, room)
+                guess = text.guess(most) if wanted and not (exact and sequences.memory.states) else []
+                room, guesses = room - len(guess), guesses - len(guess)
                 assert text.sequence is not None
                 place = batch.add(text.sequence, some + guess, len(guess) + int(wanted))
                 if wanted:
@@ -98,12 +105,12 @@ class Generating:
             dropped = max(1, len(text.context) - self.runner.n_ctx // 2)
             text.context[:] = text.context[:1] + text.context[dropped:]
         if text.sequence is None:
-            text.sequence = sequences.free(text.context)
+            text.sequence = sequences.free(text.context, text.adapter)
         sequences.claim(text.sequence, text)
         guesses = text.speculation
         goes_on = guesses is not None and bool(text.ids)
         further = guesses is not None and guesses.further
-        return sequences.lacking(text.sequence, text.context, text.exact, goes_on, further)
+        return sequences.lacking(text.sequence, text.context, text.exact, goes_on, further, text.adapter)
 
     def generate(
         self,
@@ -116,6 +123,7 @@ class Generating:
         logprobs: int | None = None,
         exact: bool = False,
         draft: Any = None,
+        adapter: str | None = None,
         **settings: Any,
     ) -> Generation:
         """Continues a text.
@@ -136,6 +144,7 @@ class Generating:
                 rounding (not at all with `exact`): "ngram" for what followed the same tokens before, in the prompt or
                 in the text; "mtp" for what the file's own layer for it predicts; another, smaller Model with the same
                 tokens; or a function that returns token ids for those so far (intc [n]). None for no guesses.
+            adapter: name of an adapter (see add_adapter) that this text has beside those of all texts.
             settings: those of Sampler, such as temperature, top_k, top_p, min_p, repeat_penalty, logits_filter or
                 logit_bias; temperature 0 takes the most likely token. Where None or none is given, that of the file
                 (`general.sampling.*`), else that of Sampler. One of these limits the text to a language, which needs
@@ -151,7 +160,7 @@ class Generating:
         """
         sampler = self.sampler("generate", seed=seed, **settings)
         return self.generation(
-            "generate", prompt, sampler, max_tokens, stop, overflow, logprobs, exact=exact, draft=draft
+            "generate", prompt, sampler, max_tokens, stop, overflow, logprobs, exact=exact, draft=draft, adapter=adapter
         )
 
     def sampler(self, caller: str, **settings: Any) -> Sampler:
@@ -184,10 +193,12 @@ class Generating:
         exact: bool = False,
         shown: Collection[int] = (),
         draft: Any = None,
+        adapter: str | None = None,
     ) -> Generation:
         translates = has_decoder(self.runner.config)
         self.runner.check(caller) if translates else self.runner.causal(caller)
         check_options(max_tokens, overflow, logprobs)
+        self.runner.check_adapter(caller, adapter)
         ids = self.prompts.ids(caller, prompt, special)
         if len(ids) > self.runner.n_ctx:
             raise ValueError(f"{caller}: the prompt has {len(ids)} tokens, the context {self.runner.n_ctx} (n_ctx)")
@@ -196,7 +207,9 @@ class Generating:
                 raise ValueError(f"{caller}: draft is given: models with an encoder beside the decoder take none")
             return self.translating.text(ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs)
         guesses = speculation(caller, self.runner, draft, exact)
-        return Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, exact, shown, guesses)
+        text = Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, exact, shown, guesses)
+        text.adapter = adapter
+        return text
 
     @property
     def conversations(self) -> Conversations:
@@ -298,8 +311,8 @@ class Generating:
         question = self.conversations.question(
             caller, messages, tools, tool_choice, parallel, template, given, seen=seen
         )  # fmt: skip
-        names = ("max_tokens", "stop", "overflow", "logprobs", "exact", "draft")
-        defaults = dict(zip(names, (256, None, "stop", None, False, None)))
+        names = ("max_tokens", "stop", "overflow", "logprobs", "exact", "draft", "adapter")
+        defaults = dict(zip(names, (256, None, "stop", None, False, None, None)))
         asked = {name: options.pop(name, default) for name, default in defaults.items()}
         sampler = self.sampler(caller, **options)
         if question.lark is not None:

@@ -55,6 +55,7 @@ class Generation(Owner, Iterator[str]):
         speculation: with `draft`, what guesses; it has the numbers of tokens `guessed` and `accepted`.
         logprobs: a TokenProbability for each id, if log-probabilities were asked for.
         cached: tokens of the prompt that were not computed, as they were known; None before the first are computed.
+        adapter: name of the adapter of this text, see Model.add_adapter; None for none of its own.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Generation(Owner, Iterator[str]):
         self.sequence: int | None = None  # of the cache
         self.speculation = speculation
         self.cached: int | None = None
+        self.adapter: str | None = None
         self.until: Callable[[Sequence[int], np.ndarray], bool] | None = None  # ends the text where it returns true
         self._choosing = False
         sampler.prime(without_pictures(prompt_ids))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from ..._errors import named
+from ..arch.base import Pair
+from .graphs import Shape, Step
 from .lora import Lora
 from .runner import Runner
 
@@ -40,3 +42,36 @@ class Adapting:
             self.runner.loras, former = loaded, self.runner.loras
             for lora in former:
                 lora.close()
+
+    @named("add_adapter")
+    def add_adapter(self, name: str, path: str | os.PathLike[str], scale: float = 1.0) -> None:
+        """Adds an adapter that single texts ask for: generate(adapter=name). Others are computed together with them.
+
+        Args:
+            name: by which texts ask for it; there is none of this name yet.
+            path: GGUF file.
+            scale: factor of what the adapter adds.
+        Raises:
+            TypeError: the name is no text.
+            ValueError: there is an adapter of this name, the file is not an adapter, does not fit the model, or has
+                matrices of experts; or the model is divided among ranks, or gives embeddings only.
+            OSError: the file cannot be read.
+        """
+        runner = self.runner
+        if not isinstance(name, str):
+            raise TypeError(f"add_adapter: the name is a {type(name).__name__}: need a str")
+        with runner.lock:
+            runner.check_undivided("add_adapter")
+            runner.causal("add_adapter")
+            if name in runner.named_loras:
+                raise ValueError(f"add_adapter: there is an adapter {name!r} already")
+            lora = Lora(path, runner.weights, runner.config.arch, scale, runner.mmap)
+            lora.pairs = {weight: Pair(pair.a, pair.b, pair.scale, name) for weight, pair in lora.pairs.items()}
+            runner.named_loras[name] = lora
+            try:  # the first graph shows whether it can be computed
+                even = runner.memory is not None and bool(runner.memory.states)
+                Step(Shape(2, 1, 1, "logits", even=even, adapters=(name,)), runner.parts(), runner.memory, 1).close()
+            except BaseException:
+                del runner.named_loras[name]
+                lora.close()
+                raise

@@ -90,12 +90,13 @@ class Decoder:
     def _steps(
         self, pieces: Sequence[Piece], items: Sequence[Held], result: str, exact: bool, further: bool
     ) -> Iterator[tuple[Step, Sequence[Piece]]]:
-        memory, rows = self.memory, self._exact_rows() if exact else ANY
+        memory, rows = self.memory, self._exact_rows(bool(adapters_of(pieces, items))) if exact else ANY
         limits = Limits(rows.most, self._columns(result), max(rows.least, self.most_results), self.even, exact)
         for some in divided(pieces, limits):
             for piece in some:
                 memory.reserve(items[piece.sequence], len(piece.tokens))
-            step = self.graphs.get(self._shape(some, result, rows.least, exact, further), memory)
+            shape = self._shape(some, result, rows.least, exact, further, adapters_of(some, items))
+            step = self.graphs.get(shape, memory)
             step.fill(some, items)
             if self.even:
                 for piece in some:
@@ -173,16 +174,24 @@ class Decoder:
             self.memory.shorten(held, n)
         return found
 
-    def _exact_rows(self) -> Rows:
-        """The rows of graphs whose results are exact."""
+    def _exact_rows(self, adapted: bool) -> Rows:
+        """The rows of graphs whose results are exact; `adapted`: some sequences have adapters of their own."""
         parts = self._parts()
-        return rows_of(parts.weights, bool(parts.adapters), self.even, STEP)
+        return rows_of(parts.weights, adapted or bool(parts.adapters), self.even, STEP)
 
     def _columns(self, result: str) -> int:
         """The most sequences of a graph."""
         return STEP // ROUNDED if result == "hidden" else self.n_seq
 
-    def _shape(self, pieces: Sequence[Piece], result: str, least: int, exact: bool, states: bool) -> Shape:
+    def _shape(
+        self,
+        pieces: Sequence[Piece],
+        result: str,
+        least: int,
+        exact: bool,
+        states: bool,
+        adapters: tuple[str, ...],
+    ) -> Shape:
         """The shape of a graph that appends pieces, with at least so many rows."""
         tokens = wanted = 0
         for piece in pieces:
@@ -198,4 +207,12 @@ class Decoder:
         tokens = max(tokens, least)
         columns = min(tokens, columns)
         outputs = tokens if all_wanted else wanted and max(wanted, least)
-        return Shape(tokens, outputs, columns, result if wanted else "none", exact, self.even, images, states)
+        kind = result if wanted else "none"
+        return Shape(
+            tokens, outputs, columns, kind, exact, self.even, images, states=states, adapters=adapters
+        )  # fmt: skip
+
+
+def adapters_of(pieces: Sequence[Piece], items: Sequence[Held]) -> tuple[str, ...]:
+    """The names of the adapters that some sequences have, of those that get pieces."""
+    return tuple(sorted({name for piece in pieces if (name := items[piece.sequence].adapter) is not None}))

@@ -45,6 +45,7 @@ class Shape(NamedTuple):
     images: bool = False  # some tokens are embeddings of pictures
     states: bool = False  # the states of all tokens are a further result
     further: bool = False  # not the model: its layer that predicts further tokens; the states are a further result
+    adapters: tuple[str, ...] = ()  # those that only some of the sequences have
 
 
 class Parts(NamedTuple):
@@ -56,6 +57,15 @@ class Parts(NamedTuple):
     edits: Mapping[str, Sequence[Callable]]
     traced: frozenset[str]
     builder: Callable[..., Builder] = Builder
+    named: Mapping[str, Mapping[str, Pair]] = {}  # adapters that sequences may have, by name
+
+    def adapters_with(self, names: Sequence[str]) -> Mapping[str, Sequence[Pair]]:
+        """The adapters of all tokens, and those of some names."""
+        found = {weight: list(pairs) for weight, pairs in self.adapters.items()}
+        for name in names:
+            for weight, pair in self.named[name].items():
+                found.setdefault(weight, []).append(pair)
+        return found
 
     def further(self) -> Parts:
         """Those of the layer that predicts further tokens: its values are neither looked at nor changed."""
@@ -95,6 +105,7 @@ class Step(Owner):
             and 1 where there is none, else 0.
         places: i32 [4, N], of a graph for pictures whose positions have several dimensions.
         before: f32 [N, C], of a graph that predicts further tokens: the states of the tokens before.
+        adapters: f32 [N, 1] by name: 1 for the tokens that have an adapter, else 0.
         masks: f16 [S, 1, T, T] by "has a sliding window", of a graph without memory.
         out: f32 [M, vocabulary or C]; `rows` of it are those that are wanted.
         extra: further results: the states, those of "scores".
@@ -133,6 +144,7 @@ class Step(Owner):
         self.vectors: np.ndarray | None = None
         self.before: np.ndarray | None = None
         self.places: np.ndarray | None = None
+        self.adapters: dict[str, np.ndarray] = {}
         vectors = texts = before = places = None
         if shape.further:
             before, values = self._input(F32, config.n_embd, n)
@@ -165,16 +177,21 @@ class Step(Owner):
             outputs, self.outputs = self._input(I32, max(1, shape.outputs))
         if memory.states and not shape.further:
             slots, self.slots = self._input(I32, s)
+        adapters = {}
+        for name in shape.adapters:
+            adapters[name], self.adapters[name] = self._input(F32, 1, n)
         return Inputs(ids, positions, masks, s if shape.even else 1, outputs, pages, slots, shape.exact,
-                      vectors=vectors, texts=texts, places=places, before=before, states=shape.states)  # fmt: skip
+                      vectors=vectors, texts=texts, places=places, before=before, states=shape.states,
+                      adapters=adapters)  # fmt: skip
 
     def _build(self, shape: Shape, parts: Parts, memory: Memory | None) -> None:
         self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         inputs = self._inputs(shape, parts.config, memory)
         caches = memory.layers if memory is not None else None
+        adapters = parts.adapters_with(shape.adapters) if shape.adapters else parts.adapters
         builder = parts.builder(
-            self.ctx, parts.config, parts.weights, inputs, caches, parts.adapters, parts.traced, parts.edits
+            self.ctx, parts.config, parts.weights, inputs, caches, adapters, parts.traced, parts.edits
         )
         if shape.further:
             results = build_further(builder, FAMILIES[parts.config.arch].module, shape.result)
@@ -207,6 +224,8 @@ class Step(Owner):
         rows: list[int] = []
         if self.vectors is not None:
             self.vectors[...], self.texts[...] = 0, 1
+        for values in self.adapters.values():
+            values[...] = 0
         for number, (sequence, tokens, wanted, _) in enumerate(pieces):
             held = items[sequence]
             start, n, place = len(held.ids), len(tokens), held.position
@@ -233,6 +252,8 @@ class Step(Owner):
                     self.cells[window][row : row + n] = pages.cells(start, start + n)
             if self.slots is not None and held.slot is not None:
                 self.slots[number] = held.slot.number
+            if held.adapter is not None:
+                self.adapters[held.adapter][row : row + n] = 1
             rows += range(row + n - wanted, row + n)
             row, out, column = row + n, out + wanted, column + len(parts)
         if column < self.shape.sequences:
@@ -275,7 +296,7 @@ class Step(Owner):
         """Frees the graph and its memory."""
         self.out = self.ids = self.positions = self.types = self.texts = np.empty(0)
         self.outputs = self.slots = self.vectors = self.before = self.places = None
-        self.extra, self._traced, self.masks, self.cells, self.tables = [], {}, {}, {}, {}
+        self.extra, self._traced, self.masks, self.cells, self.tables, self.adapters = [], {}, {}, {}, {}, {}
         if self.allocator is not None:
             ggml.ggml_gallocr_free(self.allocator)
         for ctx in (self.ctx, self.inputs_ctx):

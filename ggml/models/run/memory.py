@@ -79,6 +79,7 @@ class Held:
         states: the states of the last tokens, as far as these were computed for that layer.
         tables: its pages by window, 0 for layers that attend to everything.
         slot: its states, of a model that has some.
+        adapter: name of the one that its tokens have beside those of all sequences, or None.
     """
 
     def __init__(self, tables: dict[int, PageTable], slot: Slot | None) -> None:
@@ -86,6 +87,7 @@ class Held:
         self.position = 0
         self.exact = self.further = 0
         self.states = LastStates()
+        self.adapter: str | None = None
         self.tables, self.slot = tables, slot
 
     def append(self, tokens: Sequence[int]) -> None:
@@ -172,7 +174,7 @@ class Memory:
             held.slot.snapshots = {n: states for n, states in source.slot.snapshots.items() if n <= length}
             held.slot.length = -1
         held.exact, held.further = min(source.exact, length), min(source.further, length)
-        held.states = copy.copy(source.states)
+        held.states, held.adapter = copy.copy(source.states), source.adapter
         held.append(source.ids[:length])
         self.sequences.add(held)
         return held
@@ -204,6 +206,8 @@ class Memory:
         """
         length = self.reachable(held, length)
         held.exact, held.further = min(held.exact, length), min(held.further, length)
+        if not length:
+            held.adapter = None
         if length < len(held.ids):
             held.cut(length)
         for window, pool in self.pools.items():
@@ -293,6 +297,8 @@ class Memory:
     # ---- saving ------------------------------------------------------------------------------------------------------
     def save(self, held: Held) -> bytes:
         """The token ids of a sequence with what the layers keep of them."""
+        if held.adapter is not None:
+            raise ValueError(f"save_state: the sequence has the adapter {held.adapter!r}: need one without")
         length = self.restored(held)
         ids, slot = held.ids, held.slot
         first = {str(window): table.gone for window, table in held.tables.items()}

@@ -48,6 +48,7 @@ class Runner(LockOwner):
         graphs: the graphs that are prepared.
         points: the names of the values that can be traced and changed.
         loras, edits, tracer: what graphs are built of beside the weights.
+        named_loras: adapters that sequences may have, by name.
         overrides: values of keys that replace those of the file.
         has_further: whether the layer that predicts further tokens is in use.
     """
@@ -77,6 +78,7 @@ class Runner(LockOwner):
         self.closed = self.has_further = False
         self.computing: int | None = None  # the thread that computes
         self.loras: list[Lora] = []
+        self.named_loras: dict[str, Lora] = {}
         self.edits: dict[str, list[Callable]] = {}
         self.tracer: Trace | None = None
         self.memory: Memory | None = None
@@ -169,9 +171,9 @@ class Runner(LockOwner):
             if self.memory is not None:
                 self.memory.close()
                 self.memory = self.sequences = self.decoder = None
-            for lora in self.loras:
+            for lora in (*self.loras, *self.named_loras.values()):
                 lora.close()
-            self.loras = []
+            self.loras, self.named_loras = [], {}
             if self.split is not None:
                 self.split.close()
             if hasattr(self, "file"):
@@ -190,6 +192,12 @@ class Runner(LockOwner):
         self.check(caller)
         if self.split is not None:
             raise ValueError(f"{caller}: the model is divided among {self.split.comm.size} ranks")
+
+    def check_adapter(self, caller: str, name: str | None) -> None:
+        """Refuses names of adapters that were not added."""
+        if name is not None and name not in self.named_loras:
+            known = ", ".join(map(repr, self.named_loras)) or "one that add_adapter added"
+            raise ValueError(f"{caller}: there is no adapter {name!r}: need {known}")
 
     def check_room(self, caller: str, held: int, more: int) -> None:
         """Refuses tokens that do not fit into the context."""
@@ -215,7 +223,8 @@ class Runner(LockOwner):
         edits = {} if plain else self.edits
         if self.split is not None:
             return Parts(self.split.config, self.split.weights, adapters, edits, traced, self.split.builder)
-        return Parts(self.config, self.weights, adapters, edits, traced)
+        named = {name: lora.pairs for name, lora in self.named_loras.items()}
+        return Parts(self.config, self.weights, adapters, edits, traced, named=named)
 
     def changed(self, caller: str) -> None:
         """Before a change of what graphs are built of: neither graphs nor keys and values will be valid after it."""

@@ -64,14 +64,20 @@ class Sequences:
         self.owners.pop(number, None)
         self.items[number] = self.memory.new()
 
-    def free(self, ids: Sequence[int]) -> int:
+    def free(self, ids: Sequence[int], adapter: str | None = None) -> int:
         """The number of a sequence that no live text has, with the longest common beginning; 0 if there is none."""
         owners = map(self.owners.get, range(len(self.items)))
         free = [i for i, owner in enumerate(owners) if owner is None or owner.finish_reason is not None]
-        return max(free, key=lambda i: common_length(self.items[i].ids, ids), default=0)
+        return max(free, key=lambda i: common_beginning(self.items[i], ids, adapter), default=0)
 
     def lacking(
-        self, number: int, ids: list[int], exact: bool = False, goes_on: bool = False, further: bool = False
+        self,
+        number: int,
+        ids: list[int],
+        exact: bool = False,
+        goes_on: bool = False,
+        further: bool = False,
+        adapter: str | None = None,
     ) -> list[int]:
         """Prepares a sequence to hold some tokens: shortens it to what is equal, or takes a beginning of another one.
 
@@ -79,23 +85,33 @@ class Sequences:
         computed alone, so that a prompt gives the same text again, unless the text `goes_on`. With `further`, only
         tokens count that the layer has seen which predicts further ones.
 
+        The tokens of the sequence have the adapter of a name beside those of all sequences.
+
         Returns:
             The tokens that it lacks.
         """
         held = self.items[number]
+        same = held.adapter == adapter
         lowest = min([held.exact] * exact + [held.further] * further, default=len(held.ids))
-        if lacks_one(held.ids, ids) and lowest == len(held.ids):
+        if same and lacks_one(held.ids, ids) and lowest == len(held.ids):
             return ids[-1:]
         most = max(0, len(ids) - (1 if exact or goes_on else REPEATED))
 
         def useful(other: Held) -> int:
             limits = [other.exact] * exact + [other.further] * further
-            return self.memory.reachable(other, min(common_length(other.ids, ids), most, *limits))
+            return self.memory.reachable(other, min(common_beginning(other, ids, adapter), most, *limits))
 
         best = max(list(self.memory.sequences), key=useful, default=held)
         if useful(best) >= useful(held) + WORTHWHILE:
             self.items[number] = held = self.memory.copy(best, useful(best))
-        return ids[self.memory.shorten(held, useful(held)) :]
+        kept = self.memory.shorten(held, useful(held))
+        held.adapter = adapter
+        return ids[kept:]
+
+
+def common_beginning(held: Held, ids: Sequence[int], adapter: str | None) -> int:
+    """So many tokens, the first ones, are what a sequence holds, with the same adapter."""
+    return common_length(held.ids, ids) if held.adapter == adapter else 0
 
 
 def lacks_one(have: list[int], ids: list[int]) -> bool:

@@ -57,9 +57,9 @@ def together(texts: list[list[int]], pages: int) -> list[list[int]]:
     return texts[: max(1, sum(pages >= count for count in needed))]
 
 
-def embedded(model: Model, texts: list[list[int]]) -> np.ndarray:
+def embedded(model: Model, adapter: str | None, texts: list[list[int]]) -> np.ndarray:
     """The embeddings of texts: f32 [n_texts, n_embd]."""
-    return model.embed(texts, normalize=True)
+    return model.embed(texts, normalize=True, adapter=adapter)
 
 
 def cut(row: np.ndarray, dimensions: int | None) -> np.ndarray:
@@ -81,7 +81,9 @@ async def rerank(body: RerankRequest, request: Request) -> dict[str, Any]:
     """Orders documents by how well they answer a query, the best first."""
     documents = [text_of(document) for document in body.documents]
 
-    def work(model: Any) -> list[float]:
+    def work(model: Model, adapter: str | None) -> list[float]:
+        if adapter is not None:
+            raise NotImplementedError(f"documents are not ordered with an adapter, {adapter!r}: need a merged model")
         return [float(score) for score in model.rank(body.query, documents)]
 
     scores = await service_of(request).compute(body.model, work)

@@ -16,7 +16,9 @@ router = APIRouter(tags=["status"])
 def described(entry: Any) -> dict[str, Any]:
     """A model in OpenAI's form, with what is known of it."""
     found = {"id": entry.name, "object": "model", "created": entry.created, "owned_by": "ggml"}
-    if (model := entry.model) is not None:
+    if entry.base is not None:
+        found["parent"] = entry.base.name
+    if (model := entry.model or (entry.base and entry.base.model)) is not None:
         found["meta"] = {
             "arch": model.config.arch,
             "n_ctx": model.n_ctx,
