@@ -201,3 +201,21 @@ def test_far_positions_are_exact():
         out = ggml.ggml_rope(ctx, tensor(ctx, np.array([[[[1.0, 0.0]]]]), "F32"), position, 2, 0)
         compute(ctx, graph_of(ctx, out))
         np.testing.assert_allclose(load(out).ravel(), [np.cos(999_999_937.0), np.sin(999_999_937.0)], atol=3e-7)
+
+
+@pytest.mark.parametrize("heads", range(1, 9))
+def test_few_rows_of_q8_0(heads):
+    """Keys and values of Q8_0 are read where they lie: any number of rows and keys, as of the decoded floats."""
+    r = Random(heads)
+    for n_kv in (1, 3, 4, 18, 263):
+        q, k, v = qkv(r, 64, 96, 1, n_kv, (heads, 1))
+        with context() as ctx:
+            parts = [tensor(ctx, x, "Q8_0") for x in (k, v)]
+            floats = [ggml.ggml_cast(ctx, x, ggml.GGML_TYPE_F32) for x in parts]
+            out = ggml.ggml_flash_attn_ext(ctx, tensor(ctx, q, "F32"), *parts, None, 0.2, 0.0, 0.0)
+            compute(ctx, graph := graph_of(ctx, out, *floats))
+            want = attention(q, *map(load, floats), None, 0.2, 0.0, 0.0)
+            for name in ISAS:
+                with isa(name):
+                    compute(ctx, graph, 2)
+                    close(load(out), want, 1e-5, f"{name}, {n_kv} keys")

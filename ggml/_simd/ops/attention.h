@@ -163,53 +163,7 @@ static void attn_take(const attn *a, const ggml_tensor *x, int64_t set, int64_t 
     }
 }
 
-/* n rows of keys or values as a type that the kernels for few vectors take */
-static const char *attn_unpack(const attn *a, const ggml_tensor *x, const char *p, int64_t n, float *tmp, int *type,
-                               size_t *nb) {
-    *type = x->type, *nb = x->nb[1];
-    if (gg_is_float(x->type)) return p;
-    for (int64_t i = 0; i < n; i++) a->kernels->to_f32[x->type](p + (size_t)i * *nb, tmp + i * x->ne[0], x->ne[0]);
-    *type = GGML_TYPE_F32, *nb = (size_t)x->ne[0] * sizeof *tmp;
-    return (const char *)tmp;
-}
-/* Prefetches n rows, the first of which is ATTN_AHEAD rows after p. Rows are short, and far apart where other heads lie
- * between them. */
-static inline void attn_prefetch(const ggml_tensor *x, const char *p, int64_t n) {
-    const size_t bytes = gg_row_size(x->type, x->ne[0]);
-    for (int64_t i = ATTN_AHEAD; i < n + ATTN_AHEAD; i++)
-        for (size_t b = 0; b < bytes; b += 64) __builtin_prefetch(p + (size_t)i * x->nb[1] + b);
-}
-static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
-    const int64_t ld = attn_round(a->d);
-    const gemv_ahead ahead = {.far = GG_PREFETCH_BYTES};
-    int type;
-    size_t nb;
-    for (int64_t i = 0; i < n; i += 4) {
-        const int64_t m = gg_min(n - i, 4);
-        const char *k = attn_data(&a->k, t->set, first + i);
-        attn_prefetch(&a->k, k, m);
-        k = attn_unpack(a, &a->k, k, m, t->unpacked, &type, &nb);
-        for (int64_t r = 0; r < t->n; r += GEMV_NR)
-            gemv_rows_table[type][gg_min(t->n - r, GEMV_NR)](m, a->d, k, nb, &ahead, t->q + r * ld, ld, VW,
-                                                                   t->s + r * ATTN_KEYS + i, ATTN_KEYS, false);
-    }
-}
-static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, const float *s, int64_t n) {
-    int type;
-    size_t nb;
-    for (int64_t i = 0; i < n; i += ATTN_UNPACK) {
-        const int64_t m = gg_min(n - i, ATTN_UNPACK);
-        const char *v = attn_data(&a->v, t->set, first + i);
-        attn_prefetch(&a->v, v, m);
-        v = attn_unpack(a, &a->v, v, m, t->unpacked, &type, &nb);
-        for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
-            const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
-            const float *weights[GEMV_VECTORS];
-            for (int64_t j = 0; j < rows; j++) weights[j] = s + (r + j) * ATTN_KEYS + i;
-            gemv_columns_table[type][rows](a->dv, m, v, nb, weights, t->out + r * GEMV_ROWS);
-        }
-    }
-}
+#include "attention_few.h"
 static void attn_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
     if (t->few) attn_few_scores(a, t, first, n);
     else attn_product_rows(n, t->n, a->d, attn_matrix(a, &a->k, 0, t->set, first),

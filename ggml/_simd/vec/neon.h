@@ -90,7 +90,11 @@ static inline vf vi_to_vf(vi v) { return vcvtq_f32_s32(v); }
 /* ---- narrow types */
 static inline vi vi_load_u16(const uint16_t *p) { return vreinterpretq_s32_u32(vmovl_u16(vld1_u16(p))); }
 static inline void vi_store_u16(uint16_t *p, vi v) { vst1_u16(p, vmovn_u32(vreinterpretq_u32_s32(v))); }
-static inline vf vf_load_i8(const int8_t *p) { return (vf){p[0], p[1], p[2], p[3]}; }
+static inline vf vf_load_i8(const int8_t *p) {
+    int32_t four;
+    memcpy(&four, p, 4);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))))));
+}
 static inline vf vf_load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
 static inline void vf_store_f16(uint16_t *p, vf v) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v))); }
 
