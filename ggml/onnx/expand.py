@@ -6,6 +6,7 @@ import onnx
 from onnx import FunctionProto, TypeProto, helper
 
 from .graph import Graph, Node, Reader, Scope, ValueInfo, called, copied
+from .prepare import prepared_graph
 from .values import Known, OnHost
 
 DEPTH = 32  # functions that call functions
@@ -58,7 +59,11 @@ def inline(lowering, node, body):
     given = {**defaults, **given}
     nodes = [reader.node(resolved(p, given), i) for i, p in enumerate(body.node)]
     inputs, outputs = ([ValueInfo(name, None, None) for name in names] for names in (body.input, body.output))
-    graph = Graph(nodes, inputs, outputs, {})
+    known = {inner: lowering.env.get(n) for inner, n in zip(body.input, node.inputs)}
+    known = {n: v for n, v in known.items() if isinstance(v, Known)}
+    computed = [i for i in inputs if i.name not in known]
+    graph = prepared_graph(Graph(nodes, computed, outputs, {}), known, lowering.model, lowering.builder.trains)
+    graph.inputs = inputs
     depth = node.attr("ggml.depth", 0) + 1
     if depth > DEPTH:
         raise ValueError(f"functions are nested more than {DEPTH} deep")
@@ -93,8 +98,8 @@ def subgraph(lowering, node, graph: Graph, inputs, outputs):
     """The nodes of a subgraph, with names for its inputs and outputs, in place of a node of control flow."""
     prefix = lowering.unique(node)
     nodes, constants, copies = graph.inlined(prefix, inputs, outputs)
-    for name, array in constants.items():
-        lowering.env[name] = Known(array, lowering.model.arena)
+    for name, value in constants.items():
+        lowering.env[name] = value if isinstance(value, Known) else Known(value, lowering.model.arena)
     for n in nodes:
         n.name = f"{node.name}/{n.name}"
     return nodes + [private(node, "Identity", [a], [b]) for a, b in copies]

@@ -56,6 +56,7 @@ class Node:
         name: the node's name, or one made of the operator and its position.
         proto: the protobuf message, None for a constant tensor.
         scope: the ModelProto's operator sets and functions, which expansion needs.
+        parts: the nodes of the model in whose place a pattern has put it (patterns.py).
     """
 
     op: str
@@ -66,6 +67,7 @@ class Node:
     name: str
     proto: Any
     scope: Scope
+    parts: list[Node] = field(default_factory=list)
 
     def attr(self, name, default=None):
         """An attribute, or the default if the node does not have it."""
@@ -75,15 +77,21 @@ class Node:
         """The node with inputs, outputs and names that its subgraphs capture replaced by a mapping."""
         attrs = {k: v.renamed(names) if isinstance(v, Graph) else v for k, v in self.attrs.items()}
         pick = [names.get(n, n) for n in self.inputs], [names.get(n, n) for n in self.outputs]
-        return replace(self, inputs=pick[0], outputs=pick[1], attrs=attrs)
+        return replace(self, inputs=pick[0], outputs=pick[1], attrs=attrs, parts=[p.renamed(names) for p in self.parts])
 
     def uses(self):
-        """The names that the node reads, with those that its subgraphs capture."""
+        """The names that the node and its parts read, with those that its subgraphs capture."""
         found = set(self.inputs) - {""}
         for value in self.attrs.values():
             if isinstance(value, Graph):
                 found |= value.captures()
+        if self.parts:
+            found |= set().union(*(p.uses() for p in self.parts)) - self.writes()
         return found.union(*self.attrs.get("ggml.scans", ()))
+
+    def writes(self):
+        """The names that the node or its parts write."""
+        return set(self.outputs).union(*(p.outputs for p in self.parts)) - {""}
 
     def __str__(self):
         return f"node {self.name!r} ({self.op})"
@@ -104,12 +112,16 @@ class Graph:
     nodes: list[Node]
     inputs: list[ValueInfo]
     outputs: list[ValueInfo]
-    constants: dict[str, np.ndarray]
+    constants: dict[str, Any]  # arrays, or values.Known
     name: str = ""
+
+    def own(self):
+        """The names that constants and nodes of the graph have."""
+        return set(self.constants).union(*(n.writes() for n in self.nodes))
 
     def renamed(self, names):
         """The graph with captured names replaced by a mapping; a name that the graph defines itself stays."""
-        own = {i.name for i in self.inputs} | set(self.constants) | {o for n in self.nodes for o in n.outputs}
+        own = {i.name for i in self.inputs} | self.own()
         names = {k: v for k, v in names.items() if k not in own}
         outputs = [replace(o, name=names.get(o.name, o.name)) for o in self.outputs]
         return replace(self, nodes=[n.renamed(names) for n in self.nodes], outputs=outputs)
@@ -120,7 +132,7 @@ class Graph:
         found = set()
         for node in self.nodes:
             found |= node.uses() - own
-            own |= set(node.outputs)
+            own |= node.writes()
         return found | ({o.name for o in self.outputs} - own)
 
     def inlined(self, prefix, inputs, outputs):
@@ -129,8 +141,7 @@ class Graph:
         Nodes and constants with names that begin with the prefix, and pairs (name in the graph, output of the node).
         """
         names = {i.name: given for i, given in zip(self.inputs, inputs)}
-        own = set(self.constants) | {o for n in self.nodes for o in n.outputs if o}
-        names.update((n, prefix + n) for n in own)
+        names.update((n, prefix + n) for n in self.own())
         copies = [(names.get(o.name, o.name), given) for o, given in zip(self.outputs, outputs) if given]
         constants = {names[k]: v for k, v in self.constants.items()}
         return [n.renamed(names) for n in self.nodes], constants, copies
@@ -240,7 +251,7 @@ class Reader:
         # A message keeps the whole model alive that it is part of; constants are many, and large.
         proto = None if op == "Constant" and "value" in attrs else copied(proto)
         node = Node(op, inputs, outputs, attrs, version, name, proto, self.scope)
-        if not domain and proto is not None:
+        if proto is not None:
             modernise(node)
         return node
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import numpy_helper
 
 import ggml
 
@@ -16,6 +14,7 @@ from ..utils import to_numpy
 from . import host, rules
 from .graph import Graph, ModelError, called, read_model
 from .layout import Arena
+from .prepare import fold, prepared
 from .program import NodeError, Program
 from .values import Known, Parameter, extents, is_float
 
@@ -74,15 +73,15 @@ class Model(LockOwner):
         self.constants = {n: Known(a, engine.arena) for n, a in graph.constants.items()}
         self.initialisers = list(graph.constants)
         graph.constants.clear()  # whose arrays are replaced by those of the tensors
-        self.nodes = fold([n for n in graph.nodes if not n.uses()], self.constants, engine, set())
+        self.nodes = fold([n for n in graph.nodes if not n.uses()], self.constants, engine)
         self.nodes += [n for n in graph.nodes if n.uses()]
         self.trained: dict[str, Parameter] = {}
         self.prepare()
 
     def prepare(self):
-        """Folds constants; parameters are none."""
+        """Folds constants, of which parameters are none, and applies the patterns."""
         known = {n: v for n, v in self.constants.items() if n not in self.trained}
-        nodes = fold(self.nodes, known, self.engine, {o.name for o in self.outputs})
+        nodes = prepared(self.nodes, known, [o.name for o in self.outputs], self.engine, bool(self.trained))
         inputs, outputs = ([v.name for v in values] for values in (self.inputs, self.outputs))
         self.program = Program(self.engine, nodes, {**known, **self.trained}, inputs, outputs)
         self.parts: dict[tuple, Program] = {}  # programs by the names of their outputs
@@ -298,55 +297,6 @@ def require_attributes(nodes):
                 f"ggml.onnx.load: {node} lacks the attribute {lacking[0]!r}, which version "
                 f"{schema.since_version} of the operator requires"
             )
-
-
-def fold(nodes, known, engine, graph_outputs):
-    """Evaluates the nodes whose inputs are constants, once; returns the others."""
-    rest = []
-    for node in nodes:
-        source, name = (*node.inputs[:1], "")[0], (*node.outputs[:1], "")[0]
-        if node.op == "Identity" and source in known and name:
-            known[name] = known[source]  # its array and tensors are there once
-            continue
-        control, arrays = getattr(engine.rules.get(node.op), "expands", False), None
-        if not (node.op in host.RANDOM or control or any(n and n not in known for n in node.uses())):
-            with contextlib.suppress(host.HostError):
-                arrays = host.evaluate(node, [known[n].array if n else None for n in node.inputs])
-        if arrays is not None and all(isinstance(a, np.ndarray) and a.dtype.kind not in "OUS" for a in arrays):
-            operands = [known.get(n) for n in node.inputs]
-            known.update((n, Known(a, engine.arena)) for n, a in zip(node.outputs, arrays) if n)
-            if node.op == "DequantizeLinear" and node.outputs[0]:
-                known[node.outputs[0]].tensors["codes"] = *operands[:2], [*operands, None][2], node.attr("axis", 1)
-        else:
-            rest.append(node)
-    mark_rounded(rest, graph_outputs)
-    return rest
-
-
-def mark_rounded(nodes, outputs):
-    """Marks the integer products that are only added to, moved, and converted to F32: they may be rounded like that.
-
-    It also counts the readers of each node's result (an output of the graph: more): those may be computed with it.
-    """
-    readers: dict = {}
-    for node in nodes:
-        for name in node.uses():
-            readers.setdefault(name, []).append(node)
-    passing = {"Add", "Sub", "Reshape", "Transpose", "Identity", "Squeeze", "Unsqueeze"}
-    converted: set = set()  # names of which only such conversions are made
-    for node in (n for n in reversed(nodes) if n.outputs):
-        name, users = node.outputs[0], readers.get(node.outputs[0], ())
-        node.attrs["ggml.readers"] = len(users) + 2 * (name in outputs)
-        if (
-            name not in outputs
-            and users
-            and all(
-                n.op == "Cast" and n.attr("to") == TensorProto.FLOAT or n.op in passing and n.outputs[0] in converted
-                for n in users
-            )
-        ):
-            converted.add(name)
-            node.attrs["ggml.rounded"] = node.op in ("MatMulInteger", "ConvInteger")
 
 
 @named("ggml.onnx.load")

@@ -9,12 +9,15 @@ from __future__ import annotations
 from onnx import AttributeProto, TensorProto, helper
 
 BINARY = set("Add And Div Equal Gemm Greater Less Mul Or Pow Sub Xor".split())
+COPIES = {f"com.microsoft.{op}": 21 for op in ("QuantizeLinear", "DequantizeLinear")}  # of operators of this version
 ALIGN = "ggml.axis"  # attribute: the axis of the first operand at which the dimensions of the second begin
 
 
 def modernise(node):
-    """Changes a Node of an older operator set in place, its message included."""
-    if node.op in BINARY and node.version < 7:
+    """Changes a Node of an older operator set, or a copy in another domain, in place, its message included."""
+    if node.op in COPIES:
+        node.proto.domain, node.version, node.op = "", COPIES[node.op], node.proto.op_type
+    elif node.op in BINARY and node.version < 7:
         axis, broadcast = node.attrs.get("axis"), node.attrs.get("broadcast", 0)
         replace(node, 7, axis=None, broadcast=None)
         if broadcast and axis is not None and node.op != "Gemm":

@@ -23,7 +23,20 @@ from .arrays import THREADS
 from .builder import Builder
 from .layout import Arena
 from .opsets import ALIGN, aligned
-from .values import Drive, Feed, Known, NeedValue, OnHost, Opaque, Parameter, Sequence, bounds_of, extents, require_held
+from .values import (
+    Drive,
+    Feed,
+    Known,
+    NeedValue,
+    OnHost,
+    Opaque,
+    Parameter,
+    Sequence,
+    Tensor,
+    bounds_of,
+    extents,
+    require_held,
+)
 
 PLANS = 16  # prepared graphs that a program keeps
 ALONG = set(
@@ -176,8 +189,27 @@ class Lowering:
 
     def lower(self, node):
         """Puts values into the environment for the outputs of one node."""
-        values = [self.env[n] if n else None for n in node.inputs]
-        results = self.results(node, values)
+        if node.parts:
+            self.lower_pattern(node)
+        else:
+            self.store(node, self.results(node, [self.env[n] if n else None for n in node.inputs]))
+
+    def lower_pattern(self, node):
+        """Lowers a node that a pattern made, or its parts if its rule does not compute the operands."""
+        values = [self.env.get(n) for n in node.inputs]
+        try:
+            there = all(n in self.env for n in node.inputs if n)
+            if there and any(isinstance(v, (Feed, Tensor)) for v in values):
+                results = self.rule_results(node, values)
+                self.entries += [Entry(p.name, p.op, "graph") for p in node.parts]
+                self.store(node, results)
+                return
+        except (OnHost, ValueError):  # whose message names the node that the model has
+            pass
+        self.nodes.extendleft(reversed(node.parts))
+
+    def store(self, node, results):
+        """Puts the results of a node into the environment; None: the node was expanded."""
         if results is None:  # expanded
             return
         if any(node.outputs[len(results) :]):
@@ -212,13 +244,17 @@ class Lowering:
                 if isinstance(value, Feed):
                     require_held(value)
             return self.replace(node, expand.function(self, node, values))
-        if ALIGN in node.attrs:
-            values[1] = self.builder.reshape(values[1], aligned(node, values[0].shape, values[1].shape))
-        results = rule(self.builder, node, *values)
-        results = results if isinstance(results, tuple) else (results,)
-        self.label(node)
+        results = self.rule_results(node, values)
         self.note(node, "folded" if all(isinstance(r, Known) for r in results) else "graph")
         return results
+
+    def rule_results(self, node, values):
+        """What the rule of a node makes of values, a tuple."""
+        if ALIGN in node.attrs:
+            values[1] = self.builder.reshape(values[1], aligned(node, values[0].shape, values[1].shape))
+        results = self.model.rules[node.op](self.builder, node, *values)
+        self.label(node)
+        return results if isinstance(results, tuple) else (results,)
 
     def label(self, node):
         """Gives the tensors that the rule of a node made its name, which messages, profiles and drawings show."""

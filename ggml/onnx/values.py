@@ -137,8 +137,6 @@ class Drive(Exception):
 class Known:
     """A value that is known when the graph is built: a constant, a shape, or what follows from them."""
 
-    origin = None  # as of a Tensor
-
     __slots__ = ("held", "shape", "dtype", "arena", "tensors")
 
     def __init__(self, array, arena=None):
@@ -170,13 +168,13 @@ class Tensor:
     """A value in a ggml graph: t of type F32, with ONNX's shape and type, and (lo, hi) for booleans and integers.
 
     Up to rank 4, the dimensions of t are those of shape reversed; beyond that, t is contiguous and has the leading
-    dimensions of shape collapsed into ne3. origin: what it was made from (origins.py), or None.
+    dimensions of shape collapsed into ne3.
     """
 
-    __slots__ = ("t", "shape", "dtype", "bounds", "origin")
+    __slots__ = ("t", "shape", "dtype", "bounds")
 
     def __init__(self, t, shape, dtype, bounds=None):
-        self.t, self.shape, self.dtype, self.bounds, self.origin = t, tuple(shape), dtype, bounds, None
+        self.t, self.shape, self.dtype, self.bounds = t, tuple(shape), dtype, bounds
 
 
 class Parameter(Tensor):
@@ -187,8 +185,6 @@ class Parameter(Tensor):
 
 class Feed:
     """An input of a program: it becomes a tensor when the first rule uses it in a graph."""
-
-    origin = None  # as of a Tensor
 
     __slots__ = ("name", "shape", "dtype", "bounds", "tensor")
 

@@ -47,7 +47,7 @@ def driven(lowering, node, limit):
     fixed = {i: n for i, o, n in zip(inputs[2:], outputs[1:], node.inputs[2:]) if n and i == o}  # never change
     fixed.update((n, n) for n in body.captures())
     known = {i: lowering.env[n] for i, n in fixed.items() if isinstance(lowering.env.get(n), Known)}
-    known.update((n, Known(a, lowering.model.arena)) for n, a in body.constants.items())
+    known.update(body.constants)
     rest = sorted(fixed.keys() - known.keys())
     carried = [i for i in inputs[2:] if i not in fixed]
     results = [o for i, o in zip([None, *inputs[2:]], outputs) if i not in fixed] + outputs[1 + kept :]

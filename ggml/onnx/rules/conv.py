@@ -1,15 +1,11 @@
 """Convolutions."""
 
-import functools
-
 import numpy as np
 
 import ggml
 
-from ..origins import WholeSums
 from ..values import F32, OnHost, Tensor, count, extents
 from . import rule
-from .fused import biased
 from .matmul import bytes_of, centred, codes_of
 from .shape import padded
 
@@ -44,18 +40,23 @@ def places(size, kernel, strides, dilations, pads):
 @rule("Conv", on_floats=True)
 def conv(b, node, x, w, bias=None):
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
-    groups = node.attr("group", 1)
-    depthwise = groups == x.shape[1] == w.shape[0]  # has no kernel for bytes
-    codes = None if depthwise else codes_of(b, x, w, 0)
-    if codes:
-        y = convolve(b, codes[0], codes[1], strides, dilations, pads, groups, codes[2])
-        scale = b.reshape(codes[3], (count(codes[3].shape), *(1,) * (len(y.shape) - 2)))
-        return finished(b, b.mul(Tensor(y.t, y.shape, F32), scale), bias)
-    return biased(b, node, lambda *w: convolve(b, x, w[0], strides, dilations, pads, groups, tail=w[1:]), w, bias)
+    return convolve(b, x, w, strides, dilations, pads, node.attr("group", 1), bias=bias)
 
 
-def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
-    """The convolution of x (n, c, spatial...) with w (m, c / groups, kernel...) - zero; tail: its bias, a function."""
+def byte_conv(b, node, *operands):
+    """A convolution of 8-bit integers, each with scale and zero point, and a bias; None if bytes do not give it."""
+    codes, groups = codes_of(b, 0, *operands[:6]), node.attr("group", 1)
+    if codes is None or groups == codes[0].shape[1] == codes[1].shape[0]:  # depthwise: there is no kernel of bytes
+        return None
+    x, w, zero, scale = codes
+    strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
+    y = convolve(b, x, w, strides, dilations, pads, groups, zero)
+    y = b.mul(Tensor(y.t, y.shape, F32), b.reshape(scale, (count(scale.shape), *(1,) * (len(y.shape) - 2))))
+    return finished(b, y, *operands[6:])
+
+
+def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
+    """The convolution of x (n, c, spatial...) with w (m, c / groups, kernel...) - zero, with a bias per channel."""
     rank = len(x.shape) - 2
     if rank > 3 or rank < 1:
         raise OnHost(f"convolution in {rank} dimensions")
@@ -71,12 +72,12 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
             [(0, 0), *pads],
             groups,
             zero,
-            tail,
+            bias,
         )
         return b.reshape(y, (*y.shape[:2], y.shape[3]))
     if rank == 2 and x.shape[3] == w.shape[3] == 1 < x.shape[2] and not any(pads[1]):  # a column: as a row
         x, w = (b.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (x, w))
-        y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups, zero, tail)
+        y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups, zero, bias)
         return b.reshape(y, (*y.shape[:2], y.shape[3], 1))
     if any(p != q for p, q in pads):
         x, pads = padded(b, x, pads), [(0, 0)] * rank
@@ -88,19 +89,18 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
             convolve(b, b.slice(x, 1, g * c, c), b.slice(w, 0, g * m, m), strides, dilations, pads, 1, zero)
             for g in range(groups)
         ]
-        return finished(b, b.concat(parts, 1), *tail)
+        return finished(b, b.concat(parts, 1), bias)
     x = b.contiguous(x)
     size = places(x.shape[2:], w.shape[2:], strides, dilations, pads)
     sizes = [*strides[::-1], *before[::-1], *dilations[::-1]]
     shape = (x.shape[0], w.shape[0], *size)
     if rank == 2 and not depthwise and x.shape[0] * count(size) <= FEW:
-        return finished(b, columns(b, x, w, sizes, shape, zero), *tail)
-    bias, activation = tail or (None, None)
+        return finished(b, columns(b, x, w, sizes, shape, zero), bias)
     row = None if bias is None else b.contiguous(b.reshape(bias, (shape[1],))).t
     codes = rank == 2 and not depthwise and bytes_of(b, x, w, zero, count(w.shape[1:]), (0, 2, 3, 1))
     if codes:
         kernel = ggml.ggml_permute(b.ctx, codes[0], 2, 0, 1, 3)
-        t = ggml.ext.conv_2d(b.ctx, kernel, x.t, *sizes, row, activation, codes[1])  # type: ignore[call-arg]
+        t = ggml.ext.conv_2d(b.ctx, kernel, x.t, *sizes, row, None, codes[1])  # type: ignore[call-arg]
         return b.with_shape(t, shape, x)
     w = w if zero is None else centred(b, w, zero, -1, np.int16)
     if rank == 3:
@@ -108,20 +108,18 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, tail=()):
         data = b.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
         channels = x.shape[1], x.shape[0], w.shape[0]
         t = ggml.ggml_conv_3d_direct(b.ctx, kernel.t, data.t, *sizes, *channels)  # type: ignore[call-arg]
-        return finished(b, b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x), *tail)
+        return finished(b, b.with_shape(ggml.ggml_reshape_4d(b.ctx, t, *extents(shape)), shape, x), bias)
     w = b.contiguous(w)
-    if b.trains or not tail:
+    if b.trains or zero is not None or x.bounds:
         plain = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d
-        return finished(b, b.with_shape(plain(b.ctx, w.t, x.t, *sizes), shape, x), *tail)
+        return finished(b, b.with_shape(plain(b.ctx, w.t, x.t, *sizes), shape, x), bias)
     function, more = (ggml.ext.conv_2d_dw, ()) if depthwise else (ggml.ext.conv_2d, (0, 4))
-    return b.with_shape(function(b.ctx, w.t, x.t, *sizes, row, activation, *more), shape, x)  # type: ignore[call-arg]
+    return b.with_shape(function(b.ctx, w.t, x.t, *sizes, row, None, *more), shape, x)  # type: ignore[call-arg]
 
 
-def finished(b, y, bias=None, function=None):
-    """A convolution with what follows it."""
-    if bias is not None:
-        y = b.add(y, b.reshape(bias, (1, y.shape[1], *(1,) * (len(y.shape) - 2))))
-    return y if function is None else b.unary(lambda ctx, t: ggml.ggml_unary(ctx, t, function), y)
+def finished(b, y, bias=None):
+    """A convolution with its bias."""
+    return y if bias is None else b.add(y, b.reshape(bias, (1, y.shape[1], *(1,) * (len(y.shape) - 2))))
 
 
 @rule("ConvTranspose", on_floats=True)
@@ -199,7 +197,9 @@ def spaced(b, x, strides):
 
 
 @rule("ConvInteger")
-def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
+def conv_integer(b, node, x, w, x_zero=None, w_zero=None, bias=None):
+    if bias is not None and bias.shape != (1, w.shape[0], *(1,) * (len(w.shape) - 2)):
+        raise OnHost("what is added is no bias")
     if w_zero is not None and count(w_zero.shape) > 1:
         raise OnHost("a zero point per channel")
     x = centred(b, x, x_zero, -1)
@@ -208,11 +208,16 @@ def conv_integer(b, node, x, w, x_zero=None, w_zero=None):
     zeros = (0,) if w_zero is None else w_zero.bounds
     corners = [p * (q - z) * terms for p in (*x.bounds, 0) for q in w.bounds for z in zeros]
 
-    def sums(b, x, w, bias=None):
-        y = convolve(b, x, w, strides, dilations, pads, groups, w_zero, (bias, None) if bias else ())
+    def sums(b, x, w):
+        y = convolve(b, x, w, strides, dilations, pads, groups, w_zero, bias)
         return b.like(y.t, y.shape, y.dtype, y.bounds and (min(corners), max(corners)))
 
-    y = b.sums(node, sums, x, w)
-    if node.attr("ggml.rounded") and node.attr("ggml.readers") == 1:
-        y.origin = WholeSums(lambda bias: b.sums(node, functools.partial(sums, bias=bias), x, w))
+    return b.sums(node, sums, x, w)
+
+
+@rule("ggml.ByteConv")
+def bytes_convolved(b, node, *operands):
+    y = byte_conv(b, node, *operands)
+    if y is None:
+        raise OnHost("a convolution of floats")
     return y

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import operator
 from dataclasses import replace
 
 import numpy as np
@@ -10,22 +9,11 @@ import numpy as np
 import ggml
 
 from ..graph import numpy_type
-from ..origins import Gate, OneHot, Polynomial, WholeSums
 from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, Tensor, floats, is_float, is_integer, ml_dtypes
 from . import RULES, rule
-from .fused import X, function, linear, number, odd, polynomial, polynomial_of, product
 
-rule("Sqrt", "Exp", "Log", "Sin", "Cos", "Softplus", "Floor", "Ceil", on_floats=True)(
-    lambda b, node, x: b.unary(getattr(ggml, "ggml_" + node.op.lower()), x)
-)
-rule("Tanh", on_floats=True)(lambda b, node, x: odd(b.unary(ggml.ggml_tanh, x), x, "Tanh"))
-
-
-@rule("Sigmoid", "HardSwish", on_floats=True)
-def activation(b, node, x):
-    y = function(b, node, node.op.upper(), x)
-    y.origin = Gate(x, "SILU", 1.0, node.attr("ggml.readers")) if node.op == "Sigmoid" else None
-    return y
+FUNCTIONS = "Sqrt Exp Log Sin Cos Tanh Sigmoid HardSwish Softplus Floor Ceil".split()
+rule(*FUNCTIONS, on_floats=True)(lambda b, node, x: b.unary(getattr(ggml, "ggml_" + node.op.lower()), x))
 
 
 @rule("Dropout")
@@ -108,7 +96,7 @@ def erf(b, node, x):
     t = b.affine(x, math.sqrt(2))
     zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, t), dtype=BOOL))
     t = b.binary(ggml.ggml_add, t, b.affine(zero, 1e-30, dtype=F32), dtype=x.dtype)
-    return odd(b.clamp(b.affine(b.div(b.unary(ggml.ggml_gelu_erf, t), t), 2.0, -1.0), -1.0, 1.0), x, "Erf")
+    return b.clamp(b.affine(b.div(b.unary(ggml.ggml_gelu_erf, t), t), 2.0, -1.0), -1.0, 1.0)
 
 
 @rule("Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu", on_floats=True)
@@ -120,8 +108,6 @@ def gelu(b, node, x, bias=None):
 
 @rule("Relu")
 def relu(b, node, x):
-    if is_float(x.dtype):
-        return function(b, node, "RELU", x)
     return b.unary(ggml.ggml_relu, x, bounds=x.bounds and (max(x.bounds[0], 0), max(x.bounds[1], 0)))
 
 
@@ -184,45 +170,52 @@ ACTIVATIONS = {
 @rule("HardSigmoid", on_floats=True)
 def hard_sigmoid(b, node, x):
     alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
-    y = b.clamp(b.affine(x, alpha, beta), 0.0, 1.0)
-    if abs(6 * alpha - 1) < 1e-6 and beta == 0.5:
-        y.origin = Gate(x, "HARDSWISH", 1.0, node.attr("ggml.readers"))
-    return y
+    return b.clamp(b.affine(x, alpha, beta), 0.0, 1.0)
 
 
 @rule("Swish", "com.microsoft.QuickGelu", on_floats=True)
 def swish(b, node, x):
     alpha = node.attr("alpha", 1.0 if node.op == "Swish" else 1.702)
     if alpha == 1.0:
-        return function(b, node, "SILU", x)
+        return b.unary(ggml.ggml_silu, x)
     return b.mul(x, b.unary(ggml.ggml_sigmoid, b.affine(x, alpha)))
 
 
 @rule("Add", "Sub", "Mul")
 def arithmetic(b, node, x, y):
-    if node.op == "Mul":
-        return product(b, node, x, y)
-    for value, other in ((x, y), (y, x))[: 2 if node.op == "Add" else 1]:
+    for value, other in ((x, y), (y, x))[: 1 if node.op == "Sub" else 2]:
         c = number(value, other)
         if c is not None:
-            return linear(b, node, value, 1.0, c if node.op == "Add" else -c)
-        sums = isinstance(value.origin, WholeSums) and node.op == "Add"
-        if sums and other.shape == (1, value.shape[1], 1, 1):
-            return value.origin.again(other)
-    name = node.op.lower()
-    return polynomial_of(getattr(operator, name), getattr(b, name)(x, y), x, y)
+            return affine(b, value, *{"Add": (1.0, c), "Sub": (1.0, -c), "Mul": (c, 0.0)}[node.op])
+    return getattr(b, node.op.lower())(x, y)
+
+
+def number(x, v):
+    """The value of a constant that is one number, as an operand of the float x; None for others."""
+    if isinstance(v, Known) and v.array.size == 1 and is_float(x.dtype) and len(v.shape) <= len(x.shape):
+        return float(v.array.reshape(()))
+    return None
+
+
+def affine(b, x, scale, shift):
+    """x * scale + shift."""
+    return x if scale == 1 and not shift else b.affine(x, scale, shift)
+
+
+@rule("ggml.Line", on_floats=True)
+def line(b, node, x):
+    """x, or a function of it, times a number, plus a number. rank: of the numbers in the model."""
+    if len(x.shape) < node.attr("rank"):
+        raise OnHost("numbers of a higher rank")
+    y = b.unary(getattr(ggml, "ggml_" + node.attr("function")), x) if node.attr("function") else x
+    return affine(b, y, node.attr("scale"), node.attr("shift"))
 
 
 @rule("Div")
 def div(b, node, x, y):
     if not is_integer(x.dtype):
         floats(x, y)
-        c, (base, p) = number(x, y), polynomial(x)
-        if c and base is not x and p.order == 1 and not p[0]:
-            return linear(b, node, x, 1 / c, 0.0)
-        z = b.div(x, y)
-        z.origin = Polynomial(base, p / c) if c else None
-        return z
+        return b.div(x, y)
     q = whole_quotient(b, x, y)
     largest = max(map(abs, x.bounds))
     return b.like(q.t, q.shape, x.dtype, (-largest if min(*x.bounds, *y.bounds) < 0 else 0, largest))
@@ -286,7 +279,7 @@ def power(b, node, x, y):
     single = isinstance(y, Known) and y.array.size == 1 and len(y.shape) <= len(x.shape)
     e = float(y.array.reshape(())) if single else None
     if e in (1.0, 2.0, 3.0, 4.0):
-        return functools.reduce(functools.partial(product, b, node), [x] * int(e))
+        return functools.reduce(b.mul, [x] * int(e))
     if not is_float(x.dtype):
         raise OnHost("powers of integers")
     return b.unary(ggml.ggml_sqrt, x) if e == 0.5 else general_power(b, x, y)
@@ -329,10 +322,7 @@ def clip(b, node, x, lo=None, hi=None):
             default if v is None else float(v.array.reshape(())) for v, default in ((lo, -math.inf), (hi, math.inf))
         ]
         if limits[0] <= limits[1]:
-            y, (base, p) = b.clamp(x, *limits), polynomial(x)
-            if limits == [0, 6] and p == X + 3:
-                y.origin = Gate(base, "HARDSWISH", 6.0, node.attr("ggml.readers"))
-            return y
+            return b.clamp(x, *limits)
     if lo is not None:
         x = b.maximum(x, lo)
     return x if hi is None else b.maximum(x, hi, least=True)
@@ -370,9 +360,7 @@ def convert(b, x, dtype, saturate=1):
         return x if dtype == x.dtype else Known(x.array.astype(dtype), x.arena)
     x = b.use(x)
     if dtype == F32:
-        y = b.like(x.t, x.shape, F32)
-        y.origin = x.origin if isinstance(x.origin, OneHot) else None
-        return y
+        return b.like(x.t, x.shape, F32)
     if dtype == BOOL:
         return b.logical_not(b.equal(Tensor(x.t, x.shape, F32), b.full((), 0.0)))  # NaN is true
     if is_float(dtype):

@@ -7,10 +7,8 @@ import numpy as np
 import ggml
 
 from ..layout import room
-from ..origins import Dequantized, OneHot, Quantized
-from ..values import F32, Known, Tensor, count, extents, is_float, is_integer, require_held
+from ..values import F32, Known, OnHost, Tensor, count, extents, is_float, is_integer, require_held
 from . import rule
-from .fused import looked_up
 
 
 def weight(b, x, y):
@@ -83,38 +81,41 @@ def bytes_of(b, x, y, zero, k, axes):
     return stored(b, y, axes, ggml.GGML_TYPE_I8), offset
 
 
-def codes_of(b, x, y, axis):
-    """Operands that were made of bytes: x less its zero point, y, its zero point, and the product of both scales.
+def codes_of(b, along, x, x_scale, x_zero, y, y_scale, y_zero):
+    """The factors of a product of integers: x less its zero point, y, its zero point, and the product of both scales.
 
-    None if they were not. The scale of y is one number, or has one for each entry of the axis.
+    None if bytes do not give it: x has one scale, or is F32; y is constant, and has one zero point, and one scale or a
+    vector of them for its axis `along`.
     """
-    origin, parts = x.origin, isinstance(y, Known) and y.tensors.get("codes")
-    if not isinstance(origin, Dequantized) or not parts or b.trains or not count(y.shape):
+    whole = x.bounds is not None and max(map(abs, x.bounds)) <= 255 and is_integer(x.dtype)
+    one = [v is None or count(v.shape) == 1 for v in (x_scale, x_zero)]
+    if not (whole and all(one) and x_scale.dtype == F32 and not b.trains and isinstance(y, Known) and count(y.shape)):
         return None
-    codes, scale, zero, along = parts
-    if (
-        codes.dtype not in (np.uint8, np.int8)
-        or zero is not None
-        and np.ptp(zero.array)
-        or scale.array.size > 1
-        and (scale.array.ndim > 1 or along % len(y.shape) != axis)
-    ):
+    constant = isinstance(y_scale, Known) and (y_zero is None or isinstance(y_zero, Known) and not np.ptp(y_zero.array))
+    if y.dtype not in (np.uint8, np.int8) or not constant or len(y_scale.shape) > 1:
         return None
-    integers = b.use(origin.codes)
+    if count(y_scale.shape) > 1 and count(y_scale.shape) != y.shape[along]:
+        return None
+    integers = centred(b, x, x_zero and b.reshape(x_zero, ()), -1)
     return (
-        Tensor(integers.t, x.shape, F32, origin.codes.bounds),
-        codes,
-        zero and Known(zero.array.reshape(-1)[0]),
-        b.mul(origin.scale, scale.derived("flat", np.ravel)),
+        Tensor(b.use(integers).t, x.shape, F32, integers.bounds),
+        y,
+        y_zero and Known(y_zero.array.reshape(-1)[0]),
+        b.mul(b.reshape(x_scale, ()), y_scale.derived("flat", np.ravel)),
     )
+
+
+def byte_matmul(b, node, *operands):
+    """The product of 8-bit integers, each with scale and zero point; None if bytes do not give it."""
+    codes = codes_of(b, 1, *operands[:6]) if len(operands[0].shape) > 1 and len(operands[3].shape) == 2 else None
+    if codes is None:
+        return None
+    z = matmul(b, *codes[:3])
+    return b.mul(Tensor(z.t, z.shape, F32), codes[3])
 
 
 def matmul(b, x, y, zero=None):
     """numpy.matmul of x and y - zero."""
-    codes = codes_of(b, x, y, 1) if len(x.shape) > 1 and len(y.shape) == 2 else None
-    if codes:
-        z = matmul(b, *codes[:3])
-        return b.mul(Tensor(z.t, z.shape, F32), codes[3])
     if len(y.shape) == 1:
         z = matmul(b, x, b.reshape(y, (*y.shape, 1)), zero)
         return b.reshape(z, z.shape[:-1])
@@ -124,8 +125,6 @@ def matmul(b, x, y, zero=None):
     (m, k), n = x.shape[-2:], y.shape[-1]
     if y.shape[-2] != k:
         raise ValueError(f"ggml.onnx: the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
-    if isinstance(x.origin, OneHot) and isinstance(y, Known) and len(y.shape) == 2:
-        return looked_up(b, x, y)
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     known = bytes_of(b, x, y, zero, k, (1, 0)) if len(y.shape) == 2 else None
     y = y if zero is None or known else centred(b, y, zero, -1, np.int16)
@@ -153,17 +152,48 @@ rule("MatMul")(lambda b, node, x, y: matmul(b, x, y))
 @rule("Gemm", on_floats=True)
 def gemm(b, node, x, y, c=None):
     x = b.transpose(x, (1, 0)) if node.attr("transA", 0) else x
-    if node.attr("transB", 0):
-        codes = y.tensors.get("codes") if isinstance(y, Known) else None
-        y = b.transpose(y, (1, 0))
-        if codes:
-            y.tensors["codes"] = b.transpose(codes[0], (1, 0)), *codes[1:3], 1 - codes[3] % 2
-    z = matmul(b, x, y)
+    y = b.transpose(y, (1, 0)) if node.attr("transB", 0) else y
+    return scaled_sum(b, node, matmul(b, x, y), c)
+
+
+def scaled_sum(b, node, z, c):
+    """The product z of a Gemm times alpha, plus c times beta."""
     alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
     z = b.affine(z, alpha) if alpha != 1.0 else z
     if c is None or not beta:
         return z
     return b.add(z, b.affine(c, beta) if beta != 1.0 else c)
+
+
+def byte_gemm(b, node, *operands):
+    """A Gemm of 8-bit integers, each with scale and zero point, and c; None if bytes do not give it."""
+    x, x_scale, x_zero, y, *rest = operands
+    if node.attr("transA", 0):
+        return None
+    y = b.transpose(y, (1, 0)) if node.attr("transB", 0) else y
+    z = byte_matmul(b, node, x, x_scale, x_zero, y, *rest[:2])
+    return z and scaled_sum(b, node, z, *[*rest[2:], None][:1])
+
+
+@rule("ggml.ByteMatMul", "ggml.ByteGemm")
+def bytes_multiplied(b, node, *operands):
+    z = (byte_gemm if node.op == "ggml.ByteGemm" else byte_matmul)(b, node, *operands)
+    if z is None:
+        raise OnHost("a product of floats")
+    return z
+
+
+@rule("ggml.Lookup")
+def looked_up(b, node, index, dims, w):
+    """Rows of the matrix w; rows of zeros for an index that it does not have. dims: what the index is expanded to."""
+    n = w.shape[0]
+    shape = np.broadcast_shapes(index.shape, () if dims is None else tuple(b.ints(dims)))
+    if index.shape[-1:] != (1,) or shape[:-1] != index.shape[:-1] or shape[-1] not in (1, n):
+        raise OnHost("no index of rows")
+    index = b.reshape(index, index.shape[:-1])
+    inside = b.clamp(index, 0, n - 1)
+    there = b.like(b.equal(index, inside).t, index.shape, F32)
+    return b.mul(b.gather(w, 0, inside), b.reshape(there, (*index.shape, 1)))
 
 
 rule("MatMulInteger")(
@@ -184,15 +214,7 @@ def centred(b, x, zero, axis, held=np.int32):
         z = held(0) if zero is None else zero.array.astype(held)
         z = z.reshape((*z.shape, *(1,) * (-1 - axis))) if z.ndim == 1 and z.size > 1 else z
         return x.derived(("centred", held, z.shape, z.tobytes()), lambda a: a.astype(held) - z)
-    origin, x = x.origin, b.use(x)
-    own = origin.zero if isinstance(origin, Quantized) else None
-    if (
-        own
-        and zero
-        and (own is zero or all(isinstance(v, Known) for v in (own, zero)) and np.array_equal(own.array, zero.array))
-    ):
-        less = origin.less()
-        return Tensor(less.t, shape, np.dtype(np.int32), tuple(n - z for n, z in zip(x.bounds, zero.bounds[::-1])))
+    x = b.use(x)
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)
     if zero is None:
         return wide

@@ -5,7 +5,6 @@ import numpy as np
 from . import RULES, rule
 from .conv import conv
 from .elementwise import activated
-from .fused import linear
 from .matmul import gemm, matmul
 from .norm import normalised
 
@@ -41,7 +40,8 @@ def channels_last(b, node, *operands):
 def fused_matmul(b, node, *operands):
     x, y = (b.move(v, 0, -2) if node.attr(f"transBatch{n}", 0) else v for v, n in zip(operands, "AB"))
     x, y = (b.move(v, -1, -2) if node.attr(f"trans{n}", 0) else v for v, n in zip((x, y), "AB"))
-    return linear(b, node, matmul(b, x, y), node.attr("alpha", 1.0), 0.0)
+    alpha, z = node.attr("alpha", 1.0), matmul(b, x, y)
+    return z if alpha == 1.0 else b.affine(z, alpha)
 
 
 @rule("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")

@@ -8,7 +8,6 @@ import numpy as np
 import ggml
 
 from ..builder import Builder
-from ..origins import Convolution
 from ..values import F32, Known, OnHost, count, is_float
 from . import rule
 from .elementwise import absolute
@@ -114,8 +113,6 @@ def batch_norm(b, node, x, scale, bias, mean, variance):
         x = b.use(x)
         arrays = [v.array.astype(np.float64) for v in (scale, bias, mean, variance)]
         factor = arrays[0] / np.sqrt(arrays[3] + epsilon)
-        if isinstance(x.origin, Convolution) and x.origin.readers == 1:
-            return x.origin.again(node, factor, arrays[1] - arrays[2] * factor)
         return per_channel(b, x, b.constant(factor, F32), b.constant(arrays[1] - arrays[2] * factor, F32))
     mean, variance = (b.reshape(v, (count(v.shape), *(1,) * (len(x.shape) - 2))) for v in (mean, variance))
     return scaled(b, x, scale, bias, mean, variance, epsilon)

@@ -7,11 +7,11 @@ import numpy as np
 import ggml
 
 from ..graph import numpy_type
-from ..origins import Dequantized, Quantized
 from ..values import F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
 from . import RULES, rule
+from .conv import byte_conv
 from .elementwise import convert
-from .matmul import centred, gemm, matmul
+from .matmul import byte_gemm, byte_matmul, centred, gemm, matmul
 
 TINY = float(np.finfo(np.float32).tiny)  # the unit of a tensor of zeros
 
@@ -31,21 +31,16 @@ def along(b, v, x, axis, block):
 
 
 def dequantized(b, x, scale, zero=None, axis=1, block=0):
-    """(x - zero) * scale, which knows the integers that it was made of: products are computed with those."""
+    """(x - zero) * scale."""
     operands = along(b, scale, x, axis, block), along(b, zero, x, axis, block)
     if scale.dtype == F32 and all(v is None or isinstance(v, Known) for v in (x, *operands)):
         s, z = (np.float32(0) if v is None else v.array.astype(np.float32) for v in operands)
-        y = x.derived(("float", s.shape, s.tobytes(), z.tobytes()), lambda a: (a.astype(np.float32) - z) * s)
-        y.tensors["codes"] = x, scale, zero, axis
-        return y
+        return x.derived(("float", s.shape, s.tobytes(), z.tobytes()), lambda a: (a.astype(np.float32) - z) * s)
     whole = is_integer(x.dtype) and x.dtype.itemsize == 1
     codes = centred(b, x, operands[1], -1) if whole else x
     y = b.as_float(codes)
     y = y if zero is None or whole else b.sub(y, b.as_float(operands[1]))
-    y = Tensor(b.mul(y, b.as_float(operands[0])).t, x.shape, scale.dtype)
-    if count(scale.shape) == 1 and x.dtype in (np.uint8, np.int8) and scale.dtype == F32:
-        y.origin = Dequantized(codes, operands[0])
-    return y
+    return Tensor(b.mul(y, b.as_float(operands[0])).t, x.shape, scale.dtype)
 
 
 def quantized(b, x, scale, zero, dtype, less=0):
@@ -60,36 +55,48 @@ def quantized(b, x, scale, zero, dtype, less=0):
     y = b.binary(lambda ctx, a, s: ggml.ext.quantize_linear(ctx, a, s, z, low, high, less), x, scale)
     if not one:
         y = b.clamp(b.add(y, b.as_float(zero)), lo, hi)
-    y = Tensor(y.t, y.shape, dtype, (lo, hi))
-    if one and not less:
-        y.origin = Quantized(zero, lambda: quantized(b, x, scale, zero, dtype, 1))
-    return y
+    return Tensor(y.t, y.shape, dtype, (lo, hi))
 
 
-@rule("DequantizeLinear", "com.microsoft.DequantizeLinear")
+def less_zero(b, x, scale, zero, codes):
+    """The same less its zero point, as int32; codes: with it."""
+    if zero is None or count(zero.shape) > 1:
+        return centred(b, codes, zero, -1)
+    t = quantized(b, x, scale, zero, codes.dtype, 1).t
+    bounds = tuple(n - z for n, z in zip(codes.bounds, zero.bounds[::-1]))
+    return Tensor(t, codes.shape, np.dtype(np.int32), bounds)
+
+
+@rule("DequantizeLinear")
 def dequantize(b, node, x, scale, zero=None):
     if not (is_integer(x.dtype) or x.dtype in NARROW) or not is_float(scale.dtype):
         raise OnHost(f"{x.dtype} is computed on the host")
     return dequantized(b, x, scale, zero, node.attr("axis", 1), node.attr("block_size", 0))
 
 
-@rule("QuantizeLinear", "com.microsoft.QuantizeLinear")
+@rule("QuantizeLinear")
 def quantize(b, node, x, scale, zero=None):
     kind = node.attr("output_dtype", 0)
     dtype = zero.dtype if zero is not None else numpy_type(kind, str(node)) if kind else np.dtype(np.uint8)
     if x.bounds is None and not is_float(x.dtype):
         raise OnHost(f"{x.dtype} is computed on the host")
     axis, block = node.attr("axis", 1), node.attr("block_size", 0)
-    return quantized(b, x, along(b, scale, x, axis, block), along(b, zero, x, axis, block), dtype)
+    scale, zero = along(b, scale, x, axis, block), along(b, zero, x, axis, block)
+    y = quantized(b, x, scale, zero, dtype)
+    return y if len(node.outputs) < 2 else (y, less_zero(b, x, scale, zero, y))
 
 
-@rule("DynamicQuantizeLinear")
-def dynamic_quantize(b, node, x):
+rule("DynamicQuantizeLinear")(lambda b, node, x: dynamically_quantized(b, x)[: max(len(node.outputs), 3)])
+
+
+def dynamically_quantized(b, x):
+    """Codes, their scale, their zero point, and the codes less that."""
     ends = Tensor(ggml.ext.min_max(b.ctx, b.use(x).t), (2,), F32)
     sizes = b.unary(ggml.ggml_relu, b.mul(ends, b.constant([-1, 1], F32)))  # below and above 0
     scale = b.clamp(b.div(b.reduce_sum(sizes, [0], False), b.full((), 255.0)), TINY)
     point = quantized(b, b.entry(sizes, 0, 0), scale, None, np.dtype(np.uint8))
-    return quantized(b, x, scale, point, np.dtype(np.uint8)), scale, point
+    y = quantized(b, x, scale, point, np.dtype(np.uint8))
+    return y, scale, point, less_zero(b, x, scale, point, y)
 
 
 @rule(
@@ -114,14 +121,20 @@ def qlinear(b, node, x, x_scale, x_zero, *rest):
     """An operator of floats: its operands with scales and zero points, then those of the result, then a bias."""
     name, last = node.op.split("QLinear")[1], node.attr("channels_last", 0)
     axes = {"MatMul": (-2, -1), "Conv": (1, 0)}.get(name, (0, 0))
-    operands = [dequantized(b, b.move(x, -1, 1) if last else x, x_scale, x_zero, axes[0])]
+    integers = [b.move(x, -1, 1) if last else x, x_scale, x_zero]
     if name in ("MatMul", "Conv", "Add", "Mul"):
-        operands.append(dequantized(b, rest[0], rest[1], rest[2], axes[1]))
-        y_scale, rest = rest[1], rest[3:]
+        integers, rest = integers + list(rest[:3]), rest[3:]
     scale, zero, bias = [*rest, None, None][:3]
     if bias is not None:
-        operands.append(b.mul(convert(b, bias, F32), b.mul(x_scale, b.reshape(y_scale, (count(y_scale.shape),)))))
-    y = RULES[name](b, replace(node, op=name, version=node.attr("opset", node.version)), *operands)
+        y_scale = integers[4]
+        bias = b.mul(convert(b, bias, F32), b.mul(x_scale, b.reshape(y_scale, (count(y_scale.shape),))))
+    product = {"Conv": byte_conv, "MatMul": byte_matmul}.get(name)
+    y = product and product(b, node, *integers, bias)
+    if y is None:
+        threes = zip(integers[::3], integers[1::3], integers[2::3], axes)
+        operands = [dequantized(b, *three) for three in threes]
+        plain = replace(node, op=name, version=node.attr("opset", node.version))
+        y = RULES[name](b, plain, *operands, *(() if bias is None else (bias,)))
     y = quantized(b, y, scale, zero, x.dtype if zero is None else zero.dtype)
     return b.move(y, 1, -1) if last else y
 
@@ -141,21 +154,26 @@ def qlinear_where(b, node, condition, *operands):
 @rule("com.microsoft.QGemm")
 def qgemm(b, node, x, x_scale, x_zero, y, y_scale, y_zero, c=None, scale=None, zero=None):
     factor = b.affine(b.mul(x_scale, y_scale), node.attr("alpha", 1.0))
-    y = dequantized(b, y, y_scale, y_zero, 0 if node.attr("transB", 0) else 1)
-    z = gemm(b, node, dequantized(b, x, x_scale, x_zero), y, c and b.mul(convert(b, c, F32), factor))
+    c = c and b.mul(convert(b, c, F32), factor)
+    z = byte_gemm(b, node, x, x_scale, x_zero, y, y_scale, y_zero, c)
+    if z is None:
+        y = dequantized(b, y, y_scale, y_zero, 0 if node.attr("transB", 0) else 1)
+        z = gemm(b, node, dequantized(b, x, x_scale, x_zero), y, c)
     return z if scale is None else quantized(b, z, scale, zero, zero.dtype)
 
 
 @rule("com.microsoft.MatMulIntegerToFloat")
 def matmul_integer_to_float(b, node, x, y, x_scale, y_scale, x_zero=None, y_zero=None, bias=None):
-    z = matmul(b, dequantized(b, x, x_scale, x_zero, -2), dequantized(b, y, y_scale, y_zero, -1))
+    z = byte_matmul(b, node, x, x_scale, x_zero, y, y_scale, y_zero)
+    if z is None:
+        z = matmul(b, dequantized(b, x, x_scale, x_zero, -2), dequantized(b, y, y_scale, y_zero, -1))
     return z if bias is None else b.add(z, bias)
 
 
 @rule("com.microsoft.DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(b, node, x, y, y_scale, y_zero=None, bias=None):
-    x, x_scale, x_zero = dynamic_quantize(b, node, x)
-    return matmul_integer_to_float(b, node, x, y, x_scale, y_scale, x_zero, y_zero, bias)
+    _, x_scale, _, x = dynamically_quantized(b, x)
+    return matmul_integer_to_float(b, node, x, y, x_scale, y_scale, None, y_zero, bias)
 
 
 def converted(codes, scales, zeros, bits, width, block):

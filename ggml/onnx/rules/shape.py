@@ -5,7 +5,6 @@ import numpy as np
 import ggml
 
 from ..graph import numpy_type
-from ..origins import Spread
 from ..values import I64, Known, Tensor, count
 from . import rule
 
@@ -84,10 +83,7 @@ rule("Transpose")(lambda b, node, x: b.transpose(x, node.attr("perm") or range(l
 
 @rule("Expand")
 def expand(b, node, x, dims):
-    y = b.expand(x, np.broadcast_shapes(x.shape, tuple(b.ints(dims))))
-    if isinstance(y, Tensor) and y.shape[:-1] == x.shape[:-1]:
-        y.origin = Spread(x)
-    return y
+    return b.expand(x, np.broadcast_shapes(x.shape, tuple(b.ints(dims))))
 
 
 @rule("Tile")
