@@ -8,16 +8,18 @@ from typing import NamedTuple, Protocol
 
 from .tools import Call, Format, NoCallError, Schemas, take_json
 
-# Texts around a model's reasoning; the first of these that a chat template has are the model's.
-TAGS = (
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<seed:think>", "</seed:think>"),
-    ("<|channel>thought\n", "<channel|>"),
-    ("<|inner_prefix|>", "<|inner_suffix|>"),
-    ("[THINK]", "[/THINK]"),
-    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
-    ("<think>", "</think>"),
-)
+# Texts around a model's reasoning, by what its chat template has; of several, the first.
+TAGS = {
+    "<|END_THINKING|>": ("<|START_THINKING|>", "<|END_THINKING|>"),
+    "</seed:think>": ("<seed:think>", "</seed:think>"),
+    "</mm:think>": ("<mm:think>", "</mm:think>"),
+    "</think{}>": ("<think:opensource>", "</think:opensource>"),
+    "<channel|>": ("<|channel>thought\n", "<channel|>"),
+    "<|inner_suffix|>": ("<|inner_prefix|>", "<|inner_suffix|>"),
+    "[/THINK]": ("[THINK]", "[/THINK]"),
+    "\u25c1/think\u25b7": ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    "</think>": ("<think>", "</think>"),
+}
 
 
 class Part(NamedTuple):
@@ -40,7 +42,7 @@ class Reader(Protocol):
 
 def tags_of(source: str) -> tuple[str, str] | None:
     """The texts around the reasoning of the models that a chat template is for, None if they show none."""
-    return next((tags for tags in TAGS if tags[1] in source), None)
+    return next((tags for mark, tags in TAGS.items() if mark in source), None)
 
 
 def overlap(text: str, marks: list[str]) -> int:

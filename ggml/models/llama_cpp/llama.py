@@ -13,7 +13,8 @@ from typing import Any
 from ..._extras import require
 from ..chat.conversation import Question, chosen_tools
 from ..chat.fim import infill_ids
-from ..chat.tools import checked_tools, with_instructions
+from ..chat.telling import with_instructions
+from ..chat.tools import checked_tools
 from ..generate.answer import Answer
 from ..generate.images import has_images
 from ..generate.text import Generation, stop_strings

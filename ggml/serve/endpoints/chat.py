@@ -20,15 +20,6 @@ from .sampling import seed_of, settings_of
 router = APIRouter(tags=["text"])
 
 
-def with_known_roles(model: Model, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages for a model whose template may not know OpenAI's newer name of system messages."""
-    if "developer" in model.writer.conversations.template().source:
-        return [dict(message) for message in messages]
-    return [
-        {**message, "role": "system"} if message.get("role") == "developer" else dict(message) for message in messages
-    ]
-
-
 def answers(model: Model, body: ChatRequest, options: Options) -> list[Answer]:
     """The answers that are asked for, before anything of them is computed."""
     given = dict(body.chat_template_kwargs or {})
@@ -40,10 +31,9 @@ def answers(model: Model, body: ChatRequest, options: Options) -> list[Answer]:
     most = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     settings = {**settings_of(model, body, options), "max_tokens": most,
                 "logprobs": (body.top_logprobs or 0) if body.logprobs else None}  # fmt: skip
-    messages = with_known_roles(model, body.messages)
     return [
         model.writer.answer(
-            "chat", messages, body.tools, body.tool_choice, body.parallel_tool_calls is not False, thinking,
+            "chat", body.messages, body.tools, body.tool_choice, body.parallel_tool_calls is not False, thinking,
             body.reasoning_budget, None, given, {**settings, "seed": seed_of(body.seed, i)},
         )
         for i in range(body.n)
