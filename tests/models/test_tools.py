@@ -14,8 +14,8 @@ for library in ("gguf", "jinja2", "tokenizers", "llguidance", "jsonschema"):  # 
 import jsonschema  # noqa: E402
 import structured  # noqa: E402
 
-from ggml.models import load  # noqa: E402
-from ggml.models.chat.reasoning import Harmony, Plain, tags_of  # noqa: E402
+from ggml.models import Llama, load  # noqa: E402
+from ggml.models.chat.reasoning import Harmony, Plain, reasoning_tokens, tags_of  # noqa: E402
 from ggml.models.chat.template import ChatTemplate  # noqa: E402
 from ggml.models.chat.tools import FORMATS, GENERIC, format_of, schemas_of, takes_tools  # noqa: E402
 
@@ -284,6 +284,32 @@ def test_a_budget_of_reasoning(model):
     assert "".join(call) == "" and call.tool_calls[0]["function"]["name"] == "find-it"
     with pytest.raises(ValueError, match="chat: reasoning_budget is -1: need an integer from 0, or None"):
         model.chat(MESSAGES, reasoning_budget=-1)
+
+
+def test_tokens_of_reasoning_are_counted(model):
+    source = template_of(ROWS["hermes"]) + "{# <think> </think> #}"
+    answer = forced(model, "<think>Let me see.</think>\n\nSo.", chat_template=source)
+    list(answer)
+    assert answer.reasoning_tokens == len(model.tokenizer.encode("Let me see.</think>", add_bos=False))
+    assert forced(model, "So.", chat_template=source).reasoning_tokens == 0
+    pieces = list("<|channel|>analysis<|message|>ab<|end|><|start|>assistant<|channel|>final<|message|>c")
+    assert reasoning_tokens(Harmony(), pieces) == len("ab<|end|>")
+
+
+def test_reasoning_of_llama(path):
+    source = template_of(ROWS["hermes"]) + "<think>\n{# </think> #}"
+    given = {"tokenizer.chat_template": source}
+    with Llama(path, n_ctx=256, n_threads=1, verbose=False, kv_overrides=given) as llama:
+        options = {"messages": MESSAGES, "max_tokens": 60, "response_format": {"type": "json_object"}, "seed": 1}
+        answer = llama.create_chat_completion(**options, reasoning_budget=3)["choices"][0]["message"]
+        assert answer["reasoning_content"] and answer["content"].startswith("{")
+        plain = llama.create_chat_completion(**options)["choices"][0]["message"]
+        assert plain["content"].startswith("{") and "reasoning_content" not in plain
+        parts = llama.create_chat_completion(**options, reasoning_budget=3, stream=True)
+        deltas = [part["choices"][0]["delta"] for part in parts]
+        assert "".join(delta.get("reasoning_content", "") for delta in deltas) == answer["reasoning_content"]
+        with pytest.raises(ValueError, match="create_chat_completion: reasoning_budget is -1"):
+            llama.create_chat_completion(MESSAGES, reasoning_budget=-1)
 
 
 def test_strict_tools(model):

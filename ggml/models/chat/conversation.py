@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .reasoning import Harmony, Plain, Reader, tags_of
@@ -30,7 +31,7 @@ class Question:
 
     Attributes:
         ids: tokens of the prompt.
-        reader: Reader of the answer.
+        new_reader: makes a Reader of the answer.
         shown: control tokens that the reader reads.
         lark: grammar of an answer that must call tools, or whose calls are strict; None for any.
         thinking: whether the prompt ends within reasoning.
@@ -39,7 +40,7 @@ class Question:
     """
 
     ids: list[int]
-    reader: Reader
+    new_reader: Callable[[], Reader]
     shown: set[int]
     lark: str | None
     thinking: bool
@@ -183,7 +184,7 @@ class Conversations:
             limits = None  # what is no call cannot be told from calls by a grammar
         return Question(
             prompt_tokens(tokenizer, text) if ids is None else ids,
-            Harmony() if harmony else Plain(form if allowed else None, tags, thinking, schemas),
+            Harmony if harmony else partial(Plain, form if allowed else None, tags, thinking, schemas),
             {token for mark in marks if (token := tokenizer.find(mark)) >= 0},
             form.grammar(limits, words, parallel, must) if limits else None,
             thinking,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from .tools import Call, Format, NoCallError, Schemas, take_json
@@ -32,6 +32,10 @@ class Part(NamedTuple):
 
 class Reader(Protocol):
     """Reads the parts of an answer out of its text, which comes in pieces."""
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the text goes on with reasoning."""
 
     def push(self, text: str) -> list[Part]:
         """The parts that are certain after another piece."""
@@ -67,6 +71,10 @@ class Plain:
         self._rest, self._held = "", ""  # what is not read yet; what becomes content if it is no call
         self._empty, self._called = True, False  # whether there was no content, whether there was a call
         self._thought = False  # whether there was reasoning
+
+    @property
+    def thinks(self) -> bool:
+        return self._mode == "reasoning"
 
     def push(self, text: str) -> list[Part]:
         self._rest += text
@@ -172,6 +180,10 @@ class Harmony:
         self._head = re.compile(r"(?P<head>.*?)<\|message\|>", re.S)
         self._end = ["<|end|>", "<|call|>", "<|return|>", "<|start|>"]
 
+    @property
+    def thinks(self) -> bool:
+        return self._kind == "reasoning"
+
     def push(self, text: str) -> list[Part]:
         self._rest += text
         return list(self._parts(False))
@@ -226,3 +238,17 @@ class Harmony:
         except NoCallError:
             found = None
         yield Part("call", "", Call(self._name, found[0], 0)) if found else Part("content", text)
+
+
+def reasoning_tokens(reader: Reader, pieces: Iterable[str]) -> int:
+    """How many tokens of an answer are reasoning, with those of the mark that ends it.
+
+    Args:
+        reader: at the beginning of the answer.
+        pieces: the text of each token.
+    """
+    count = 0
+    for piece in pieces:
+        count += reader.thinks
+        reader.push(piece)
+    return count

@@ -55,6 +55,12 @@ def parts_of(answer: Answer, pieces: Sequence[str], ended: bool) -> list[dict[st
     return found + answer.finish() if ended else found
 
 
+def usage_of(session: Session[Answer]) -> dict[str, Any]:
+    """The numbers of tokens, also of those that are reasoning."""
+    thought = sum(answer.reasoning_tokens for answer in session.items)
+    return {**session.usage(), "completion_tokens_details": {"reasoning_tokens": thought}}
+
+
 def head_of(session: Session, kind: str) -> dict[str, Any]:
     """What all parts of an answer have in common."""
     return {
@@ -87,7 +93,7 @@ async def chunks(body: ChatRequest, session: Session[Answer]) -> AsyncIterator[s
         if progress.last:
             yield chunk(number, {}, answer.finish_reason)
     if body.stream_options is not None and body.stream_options.include_usage:
-        yield event({**head, "choices": [], "usage": session.usage(), "timings": session.timings()})
+        yield event({**head, "choices": [], "usage": usage_of(session), "timings": session.timings()})
     yield DONE
 
 
@@ -101,7 +107,7 @@ async def whole(body: ChatRequest, session: Session[Answer]) -> dict[str, Any]:
         logprobs = of_chat(session.model, answer.logprobs) if body.logprobs else None
         found.append({"index": number, "message": message, "logprobs": logprobs, "finish_reason": answer.finish_reason})
     head = head_of(session, "chat.completion")
-    return {**head, "choices": found, "usage": session.usage(), "timings": session.timings()}
+    return {**head, "choices": found, "usage": usage_of(session), "timings": session.timings()}
 
 
 @router.post("/v1/chat/completions", response_model=None)
