@@ -14,8 +14,8 @@ for library in ("gguf", "jinja2", "tokenizers", "llguidance", "jsonschema"):  # 
 import jsonschema  # noqa: E402
 import structured  # noqa: E402
 
-from ggml.models import load  # noqa: E402
-from ggml.models.chat.reasoning import Harmony, Plain, tags_of  # noqa: E402
+from ggml.models import Llama, load  # noqa: E402
+from ggml.models.chat.reasoning import Harmony, Plain, reasoning_tokens, tags_of  # noqa: E402
 from ggml.models.chat.template import ChatTemplate  # noqa: E402
 from ggml.models.chat.tools import FORMATS, GENERIC, format_of, schemas_of, takes_tools  # noqa: E402
 
@@ -79,6 +79,13 @@ EXAMPLES = {
     "functools": f' functools[{NAMED}]',
     "functionary": f"<function=get_weather>{JSON}</function>",
     "gigachat": f'<|function_call|>{NAMED}',
+    "gigachat3": f"function call<|role_sep|>\n{NAMED}",
+    "apertus": f'<|tools_prefix|>[{{"get_weather": {JSON}}}]<|tools_suffix|>',
+    "hy3": "<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n"
+           "<arg_key:opensource>city</arg_key:opensource>\n<arg_value:opensource>New York</arg_value:opensource>\n"
+           "<arg_key:opensource>days</arg_key:opensource>\n<arg_value:opensource>3</arg_value:opensource>\n"
+           "<arg_key:opensource>opt</arg_key:opensource>\n<arg_value:opensource>true</arg_value:opensource>\n"
+           "</tool_call:opensource>\n</tool_calls:opensource>",
     "minicpm": '<function name="get_weather"><param name="city">New York</param><param name="days">3</param>'
                '<param name="opt">True</param></function>',
     "solar": "<|tool_calls|><|tool_call:begin|>x1<|tool_call:name|>get_weather<|tool_call:args|>"
@@ -172,6 +179,9 @@ def test_values_follow_the_schema():
     """Without quotes around texts, only the schema tells 12 from "12"."""
     text = EXAMPLES["glm"].replace("New York", "12").replace(">3<", ">12<")
     assert read(reader_of(ROWS["glm"]), [text])[2] == [("get_weather", {"city": "12", "days": 12, "opt": True})]
+    python = EXAMPLES["minicpm"].replace(">3<", ">['a', {'b': None}]<").replace("New York", "<![CDATA[1 < 2]]>")
+    found = {"city": "1 < 2", "days": ["a", {"b": None}], "opt": True}
+    assert read(reader_of(ROWS["minicpm"]), [python])[2] == [("get_weather", found)]
     nested = '<|tool_call>call:f{a:[1,<|"|>x}<|"|>,{b:null}],c:{}}<tool_call|>'
     assert read(reader_of(ROWS["gemma4"]), list(nested))[2] == [("f", {"a": [1, "x}", {"b": None}], "c": {}})]
 
@@ -276,6 +286,32 @@ def test_a_budget_of_reasoning(model):
         model.chat(MESSAGES, reasoning_budget=-1)
 
 
+def test_tokens_of_reasoning_are_counted(model):
+    source = template_of(ROWS["hermes"]) + "{# <think> </think> #}"
+    answer = forced(model, "<think>Let me see.</think>\n\nSo.", chat_template=source)
+    list(answer)
+    assert answer.reasoning_tokens == len(model.tokenizer.encode("Let me see.</think>", add_bos=False))
+    assert forced(model, "So.", chat_template=source).reasoning_tokens == 0
+    pieces = list("<|channel|>analysis<|message|>ab<|end|><|start|>assistant<|channel|>final<|message|>c")
+    assert reasoning_tokens(Harmony(), pieces) == len("ab<|end|>")
+
+
+def test_reasoning_of_llama(path):
+    source = template_of(ROWS["hermes"]) + "<think>\n{# </think> #}"
+    given = {"tokenizer.chat_template": source}
+    with Llama(path, n_ctx=256, n_threads=1, verbose=False, kv_overrides=given) as llama:
+        options = {"messages": MESSAGES, "max_tokens": 60, "response_format": {"type": "json_object"}, "seed": 1}
+        answer = llama.create_chat_completion(**options, reasoning_budget=3)["choices"][0]["message"]
+        assert answer["reasoning_content"] and answer["content"].startswith("{")
+        plain = llama.create_chat_completion(**options)["choices"][0]["message"]
+        assert plain["content"].startswith("{") and "reasoning_content" not in plain
+        parts = llama.create_chat_completion(**options, reasoning_budget=3, stream=True)
+        deltas = [part["choices"][0]["delta"] for part in parts]
+        assert "".join(delta.get("reasoning_content", "") for delta in deltas) == answer["reasoning_content"]
+        with pytest.raises(ValueError, match="create_chat_completion: reasoning_budget is -1"):
+            llama.create_chat_completion(MESSAGES, reasoning_budget=-1)
+
+
 def test_strict_tools(model):
     """Any text may come, but calls have valid arguments."""
     tools = [{"function": {**TOOLS[0]["function"], "strict": True}}, TOOLS[1]]
@@ -331,6 +367,50 @@ def test_prompts(model):
     assert told.endswith("|hi|") and '"name": "get_weather"' in told and "<tool_call>" in told
 
 
+def test_prompts_of_templates_that_take_tools_in_other_ways(model):
+    """Phi-4-mini's system message, SmolLM3's and Firefunction's variables; Gemma 2 has no system messages."""
+    write = "{% for m in messages %}{{ m.role }}:{{ m.content }}|{% endfor %}"
+    given = [*MESSAGES, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1}'}}]}]
+
+    def prompt(source, messages=given):
+        assert source == write or takes_tools(source)
+        return model.apply_chat_template(messages, tools=TOOLS[1:], chat_template=source)
+
+    one = json.dumps([TOOLS[1]["function"]])
+    phi = "{% for m in messages %}{% set message = m %}{% if message['tools'] %}{{ message['tools'] }}<|/tool|>"
+    phi += "{% endif %}{{ m.role }}:{{ m.content }}|{% endfor %}"
+    call = '<|tool_call|>[{"name": "f", "arguments": {"a": 1}}]<|/tool_call|>'
+    assert prompt(phi) == f"{one}<|/tool|>system:|user:hi|assistant:{call}|"
+    system = [{"role": "developer", "content": "Be."}, *given]
+    assert prompt(phi, system) == f"{one}<|/tool|>system:Be.|user:hi|assistant:{call}|"
+    smol = "{% if xml_tools %}<tool_call>{{ xml_tools | tojson }}|{% endif %}" + write
+    call = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+    assert prompt(smol) == f"<tool_call>{json.dumps(TOOLS[1:])}|user:hi|assistant:{call}|"
+    fire = "{{ functions }}{{ 'functools' }}{{ datetime | length }}|{% if messages[0].tool_calls %}{% endif %}"
+    assert prompt(fire) == f"{json.dumps(TOOLS[1:], indent=2)}functools24|"
+    lfm = "{{ tools | length }}<|tool_call_start|>" + write
+    assert prompt(lfm).endswith("assistant:<|tool_call_start|>[f(a=1)]<|tool_call_end|>|")
+    gemma = "{{ raise_exception('System role not supported') if messages[0].role == 'system' }}" + write
+    assert model.apply_chat_template(MESSAGES, tools=TOOLS, chat_template=gemma).endswith("</tool_call>\n\nhi|")
+
+
+def test_texts_have_no_control_tokens(model):
+    """What strangers write stays text, in messages and descriptions of tools; what the template writes is a token."""
+    tokenizer = model.tokenizer
+    names = [tokenizer.text(token) for token in sorted(tokenizer.control)]
+    assert names
+    for name in names:
+        rest = "{% for m in messages %}{{ m.content | trim }}{% endfor %}{{ tools | tojson }}"
+        source = f"{{{{ '{name}' }}}}{rest}"
+        tools = [{"function": {"name": "f", "description": name}}]
+        messages = [{"role": "user", "content": f" a{name}b{name[:-1]}{name}{name} "}]
+        ids = model.chat(messages, tools=tools, chat_template=source).prompt_ids
+        assert [token for token in ids if token in tokenizer.control] == [tokenizer.find(name)]
+        shown = model.apply_chat_template(messages, tools=tools, chat_template=source)
+        assert tokenizer.decode(ids, special=True) == shown
+        assert tokenizer.encode(tokenizer.guarded(f"a{name}"), False, True) == tokenizer.encode(f"a{name}", False)
+
+
 def test_further_templates_by_name(tmp_path):
     keys = {"tokenizer.chat_template": "a{{ messages[0].content }}", "tokenizer.chat_template.rerank": "rank this"}
     with load(structured.write_model(tmp_path / "m.gguf", change=keys), n_ctx=64, threads=1) as model:
@@ -380,8 +460,8 @@ class Names:
         return False
 
 
-UNKNOWN_FORMS = "Apertus GigaChat3-10B Kimi-K3 MiniMax-M3 functionary-medium-v3.2 muse-glimmer tencent-Hy3".split()
-WRITE_NO_CALLS = "LFM2-8B LFM2.5-Instruct granite-3.3".split()
+UNKNOWN_FORMS = "Kimi-K3 MiniMax-M3 functionary-medium-v3.2 muse-glimmer".split()
+WRITE_NO_CALLS = "firefunction LFM2-8B LFM2.5-Instruct granite-3.3".split()
 
 
 @pytest.mark.skipif("GGML_TEMPLATES" not in os.environ, reason="GGML_TEMPLATES names no folder of chat templates")

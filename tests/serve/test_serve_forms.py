@@ -122,6 +122,24 @@ def test_responses(client, model):
     assert chunks[-1]["response"]["output"][0]["content"][0]["text"] == text
 
 
+def test_tokens_of_reasoning(tmp_path):
+    """In chats and responses; the budget ends reasoning."""
+    path = server.write(tmp_path / "m.gguf", **{"tokenizer.chat_template": server.TEMPLATE + "<think>{# </think> #}"})
+    with load(path, n_ctx=256, threads=1) as model, TestClient(app({"tiny": model}, **SETTINGS)) as client:
+        body = {"messages": HI, "reasoning_budget": 5, "choices": ["yes"], "temperature": 0, "max_tokens": 60}
+        found = post(client, "/v1/chat/completions", **body)
+        end = model.tokenizer.encode("</think>", add_bos=False)
+        assert (
+            found["choices"][0]["message"]["content"] == "yes" and found["choices"][0]["message"]["reasoning_content"]
+        )
+        assert found["usage"]["completion_tokens_details"] == {"reasoning_tokens": 5 + len(end)}
+        chunks = post(client, "/v1/chat/completions", **body, stream=True, stream_options={"include_usage": True})
+        assert chunks[-1]["usage"]["completion_tokens_details"] == {"reasoning_tokens": 5 + len(end)}
+        found = post(client, "/v1/responses", input="hi", max_output_tokens=9, temperature=0)
+        details = found["usage"]["output_tokens_details"]
+        assert details == {"reasoning_tokens": 9} and found["output"][0]["type"] == "reasoning"
+
+
 def test_tools_and_schemas_in_responses(client):
     tool = {"type": "function", "name": "weather", "parameters": SCHEMA}
     body = {"input": "hi", "tools": [tool], "tool_choice": "required", "parallel_tool_calls": False, "temperature": 0}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .reasoning import Harmony, Plain, Reader, tags_of
-from .template import ChatTemplate, prompt_tokens
+from .telling import told
+from .template import ChatTemplate, conversation_of, prompt_tokens
 from .tools import (
     GENERIC,
     Format,
@@ -18,7 +20,6 @@ from .tools import (
     schemas_of,
     strict_schemas,
     takes_tools,
-    with_instructions,
 )
 
 CHOICES = ("auto", "none", "required")
@@ -30,7 +31,7 @@ class Question:
 
     Attributes:
         ids: tokens of the prompt.
-        reader: Reader of the answer.
+        new_reader: makes a Reader of the answer.
         shown: control tokens that the reader reads.
         lark: grammar of an answer that must call tools, or whose calls are strict; None for any.
         thinking: whether the prompt ends within reasoning.
@@ -39,7 +40,7 @@ class Question:
     """
 
     ids: list[int]
-    reader: Reader
+    new_reader: Callable[[], Reader]
     shown: set[int]
     lark: str | None
     thinking: bool
@@ -65,6 +66,13 @@ def chosen_tools(caller: str, tools: list[dict[str, Any]], choice: Any) -> tuple
         known = ", ".join(map(repr, [*CHOICES, *schemas_of(tools)]))
         raise ValueError(f"{caller}: tool_choice is {str(choice)[:60]!r}: need one of {known}")
     return found, True
+
+
+def with_known_roles(source: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages for a template that may not know OpenAI's newer name of system messages."""
+    if "developer" in source:
+        return messages
+    return [{**message, "role": "system"} if message["role"] == "developer" else message for message in messages]
 
 
 class Conversations:
@@ -99,16 +107,19 @@ class Conversations:
         source: str | None = None,
         add_generation_prompt: bool = True,
         variables: Mapping[str, Any] | None = None,
+        guarded: bool = False,
     ) -> str:
-        """The prompt of a conversation; tools are told in the first message where the template knows none."""
+        """The prompt of a conversation; tools are told in the first message where the template knows none.
+
+        If it is `guarded`, names of control tokens in messages and tools stay text when it is encoded.
+        """
         template = self.template(source)
-        given = dict(variables or {})
-        if tools:
-            if takes_tools(template.source_with_tools):
-                given["tools"] = tools
-            else:
-                messages = with_instructions(messages, tools)
-        return template.render(messages, add_generation_prompt, **given)
+        written = template.source_with_tools if tools else template.source
+        shown = with_known_roles(written, conversation_of(messages))
+        if guarded:
+            shown, tools = self._guarded(shown), self._guarded(tools)
+        shown, given = told(written, shown, tools)
+        return template.render(shown, add_generation_prompt, **{**given, **(variables or {})})
 
     def question(
         self,
@@ -132,7 +143,7 @@ class Conversations:
         allowed, must = chosen_tools(caller, known, choice)
 
         def render(shown: Sequence[Mapping[str, Any]]) -> str:
-            return self.render(shown, allowed, source, True, variables)
+            return self.render(shown, allowed, source, True, variables, guarded=True)
 
         text, ids = seen(caller, messages, render) if seen is not None else (render(messages), None)
         written = template.source_with_tools if allowed else template.source
@@ -173,7 +184,7 @@ class Conversations:
             limits = None  # what is no call cannot be told from calls by a grammar
         return Question(
             prompt_tokens(tokenizer, text) if ids is None else ids,
-            Harmony() if harmony else Plain(form if allowed else None, tags, thinking, schemas),
+            Harmony if harmony else partial(Plain, form if allowed else None, tags, thinking, schemas),
             {token for mark in marks if (token := tokenizer.find(mark)) >= 0},
             form.grammar(limits, words, parallel, must) if limits else None,
             thinking,
@@ -181,6 +192,14 @@ class Conversations:
             self._tokens(tags[1]) if tags else [],
             form.name.startswith("mistral"),
         )
+
+    def _guarded(self, value: Any) -> Any:
+        """A value whose texts have no names of control tokens that are such when they are encoded."""
+        if isinstance(value, str):
+            return self._tokenizer.guarded(value)
+        if isinstance(value, dict):
+            return {key: self._guarded(item) for key, item in value.items()}
+        return [self._guarded(item) for item in value] if isinstance(value, list) else value
 
     def _control(self, name: str) -> int | None:
         """The id of a control token, None for texts that are none."""

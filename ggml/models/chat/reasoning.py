@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from .tools import Call, Format, NoCallError, Schemas, take_json
 
-# Texts around a model's reasoning; the first of these that a chat template has are the model's.
-TAGS = (
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<seed:think>", "</seed:think>"),
-    ("<|channel>thought\n", "<channel|>"),
-    ("<|inner_prefix|>", "<|inner_suffix|>"),
-    ("[THINK]", "[/THINK]"),
-    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
-    ("<think>", "</think>"),
-)
+# Texts around a model's reasoning, by what its chat template has; of several, the first.
+TAGS = {
+    "<|END_THINKING|>": ("<|START_THINKING|>", "<|END_THINKING|>"),
+    "</seed:think>": ("<seed:think>", "</seed:think>"),
+    "</mm:think>": ("<mm:think>", "</mm:think>"),
+    "</think{}>": ("<think:opensource>", "</think:opensource>"),
+    "<channel|>": ("<|channel>thought\n", "<channel|>"),
+    "<|inner_suffix|>": ("<|inner_prefix|>", "<|inner_suffix|>"),
+    "[/THINK]": ("[THINK]", "[/THINK]"),
+    "\u25c1/think\u25b7": ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    "</think>": ("<think>", "</think>"),
+}
 
 
 class Part(NamedTuple):
@@ -31,6 +33,10 @@ class Part(NamedTuple):
 class Reader(Protocol):
     """Reads the parts of an answer out of its text, which comes in pieces."""
 
+    @property
+    def thinks(self) -> bool:
+        """Whether the text goes on with reasoning."""
+
     def push(self, text: str) -> list[Part]:
         """The parts that are certain after another piece."""
 
@@ -40,7 +46,7 @@ class Reader(Protocol):
 
 def tags_of(source: str) -> tuple[str, str] | None:
     """The texts around the reasoning of the models that a chat template is for, None if they show none."""
-    return next((tags for tags in TAGS if tags[1] in source), None)
+    return next((tags for mark, tags in TAGS.items() if mark in source), None)
 
 
 def overlap(text: str, marks: list[str]) -> int:
@@ -65,6 +71,10 @@ class Plain:
         self._rest, self._held = "", ""  # what is not read yet; what becomes content if it is no call
         self._empty, self._called = True, False  # whether there was no content, whether there was a call
         self._thought = False  # whether there was reasoning
+
+    @property
+    def thinks(self) -> bool:
+        return self._mode == "reasoning"
 
     def push(self, text: str) -> list[Part]:
         self._rest += text
@@ -170,6 +180,10 @@ class Harmony:
         self._head = re.compile(r"(?P<head>.*?)<\|message\|>", re.S)
         self._end = ["<|end|>", "<|call|>", "<|return|>", "<|start|>"]
 
+    @property
+    def thinks(self) -> bool:
+        return self._kind == "reasoning"
+
     def push(self, text: str) -> list[Part]:
         self._rest += text
         return list(self._parts(False))
@@ -224,3 +238,17 @@ class Harmony:
         except NoCallError:
             found = None
         yield Part("call", "", Call(self._name, found[0], 0)) if found else Part("content", text)
+
+
+def reasoning_tokens(reader: Reader, pieces: Iterable[str]) -> int:
+    """How many tokens of an answer are reasoning, with those of the mark that ends it.
+
+    Args:
+        reader: at the beginning of the answer.
+        pieces: the text of each token.
+    """
+    count = 0
+    for piece in pieces:
+        count += reader.thinks
+        reader.push(piece)
+    return count

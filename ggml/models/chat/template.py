@@ -37,6 +37,14 @@ def text_of(metadata: Mapping[str, Any], key: str) -> str | None:
     return value
 
 
+def conversation_of(messages: Any) -> list[dict[str, Any]]:
+    """Messages as plain values."""
+    given = plain(list(messages), "messages") if isinstance(messages, (list, tuple)) else None
+    if given is None or not all(isinstance(item, dict) and isinstance(item.get("role"), str) for item in given):
+        raise TypeError('chat: messages must be a list such as [{"role": "user", "content": "Hello"}]')
+    return given
+
+
 class ChatTemplate:
     """The chat template of a model.
 
@@ -84,9 +92,7 @@ class ChatTemplate:
             TypeError: messages is not a sequence of mappings with a role, or a variable is of another type.
             ValueError: the template fails, refuses the messages, or exceeds the limits.
         """
-        given = plain(list(messages), "messages") if isinstance(messages, (list, tuple)) else None
-        if given is None or not all(isinstance(item, dict) and isinstance(item.get("role"), str) for item in given):
-            raise TypeError('chat: messages must be a list such as [{"role": "user", "content": "Hello"}]')
+        given = conversation_of(messages)
         tokenizer = self._tokenizer
         names = {"unk": tokenizer.unknown, "sep": tokenizer.separator, "pad": tokenizer.padding}
         texts = {f"{name}_token": tokenizer.text(token) for name, token in names.items() if token is not None}

@@ -18,6 +18,8 @@ from .renderer import plain
 
 Schemas = Mapping[str, Mapping[str, Any]]  # of the arguments of each tool
 NAME = r"[\w.:-]+"
+CDATA = "<![CDATA["  # before text in XML that may have marks
+LITERALS = {"True": True, "False": False, "None": None}
 
 
 class Call(NamedTuple):
@@ -77,6 +79,10 @@ class Syntax(ABC):
     def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
         """The calls of a tool, in a grammar."""
 
+    def written(self, name: str, arguments: Any) -> str | None:
+        """A call as a text; None of forms whose templates write calls themselves."""
+        return None
+
 
 def take_json(text: str, begin: int = 0) -> tuple[dict[str, Any], int] | None:
     """The JSON object at a place of a text and its end, None if it is not complete."""
@@ -123,9 +129,31 @@ class Json(Syntax):
             raise NoCallError(text)
         return Call(name, given or {}, end)
 
+    def written(self, name: str, arguments: Any) -> str:
+        return json.dumps({self.name: name, self.arguments: arguments}, ensure_ascii=False)
+
     def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
         keys = {self.name: {"const": name}, self.arguments: schema}
         whole = {"type": "object", "properties": keys, "required": list(keys), "additionalProperties": False}
+        return json_rule(whole, schema)
+
+
+@dataclass(frozen=True)
+class Keyed(Syntax):
+    """A JSON object whose only key is the name, with the arguments as its value."""
+
+    def take(self, text: str, schemas: Schemas) -> Call | None:
+        found = take_json(text)
+        if found is None:
+            return None
+        value, end = found
+        name, arguments = next(iter(value.items()), ("", None))
+        if len(value) != 1 or not isinstance(arguments, (dict, type(None))):
+            raise NoCallError(text)
+        return Call(name, arguments or {}, end)
+
+    def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
+        whole = {"type": "object", "properties": {name: schema}, "required": [name], "additionalProperties": False}
         return json_rule(whole, schema)
 
 
@@ -159,14 +187,21 @@ class Named(Syntax):
 
 
 def value_of(text: str, schema: Any) -> Any:
-    """An argument that is written as text: what its schema says, else JSON if it is that."""
+    """An argument that is written as text: what its schema says, else JSON or a literal of Python if it is that."""
+    text = text[len(CDATA) : -3] if text.startswith(CDATA) and text.endswith("]]>") else text
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     if kind == "string":
         return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return {"True": True, "False": False, "None": None}.get(text.strip(), text)
+        pass
+    if text.strip() in LITERALS:
+        return LITERALS[text.strip()]
+    try:
+        return python_value(ast.parse(text.strip(), mode="eval").body) if text.lstrip()[:1] in ("[", "{") else text
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text
 
 
 @dataclass(frozen=True)
@@ -243,6 +278,11 @@ class Pythonic(Syntax):
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise NoCallError(text) from None
         return Call(found[1], arguments, end)
+
+    def written(self, name: str, arguments: Any) -> str | None:
+        if not isinstance(arguments, Mapping):
+            return None
+        return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
 
     def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
         parts: list[str] = []
@@ -492,13 +532,23 @@ FORMATS = (
     Format("command-r-plus", ("Action:", "tool_name"), syntax=Json("tool_name", "parameters"),
            begin=("Action:",), before=r"\s*(?:```json)?" + LIST, end=r"\s*\]?\s*(```)?", first="Action: ```json\n[",
            between=", ", last="]```"),
-    Format("phi4", ("<|tool_call|>", "<|/tool_call|>"), syntax=Json(), **listed("<|tool_call|>", "<|/tool_call|>")),
+    Format("phi4", ("<|/tool_call|> or <|/tool|>",), syntax=Json(), **listed("<|tool_call|>", "<|/tool_call|>")),
     Format("granite", ("<|tool_call|>",), syntax=Json(), **listed("<|tool_call|>")),
     Format("nemotron", ("<TOOLCALL>",), syntax=Json(), **listed("<TOOLCALL>", "</TOOLCALL>")),
     Format("minimax-m1", ("<tool_calls>",), syntax=Json(), begin=("<tool_calls>",), end=r"\s*</tool_calls>",
            first="<tool_calls>\n", between="\n", last="\n</tool_calls>"),
     Format("gigachat", ("<|function_call|>",), ("<|function_call|>",), Json(), first="<|function_call|>",
            between="<|function_call|>"),
+    Format("gigachat3", ("function call", "role_sep"),
+           ("function call<|role_sep|>", "<|message_sep|>\n\nfunction call<|role_sep|>"), Json(),
+           first="function call<|role_sep|>\n", between="<|message_sep|>\n\nfunction call<|role_sep|>\n"),
+    Format("apertus", ("<|tools_prefix|>",), syntax=Keyed(), **listed("<|tools_prefix|>", "<|tools_suffix|>")),
+    Format("hy3", ("<tool_calls{}>",), ("<tool_calls:opensource>",),
+           Tagged("<tool_call:opensource>{}<tool_sep:opensource>\n",
+                  "<arg_key:opensource>{}</arg_key:opensource>\n<arg_value:opensource>",
+                  "</arg_value:opensource>\n", "</tool_call:opensource>"),
+           end=r"\s*</tool_calls:opensource>", first="<tool_calls:opensource>\n", between="\n",
+           last="\n</tool_calls:opensource>"),
     Format("minicpm", ("<function name=", "<param name="), ("<function",),
            Tagged("<function name=\"{}\">", "<param name=\"{}\">", "</param>", "</function>")),
     Format("solar", ("<|tool_call:begin|>",), ("<|tool_calls|>", "<|tool_call:begin|>"),
@@ -512,12 +562,6 @@ FORMATS = (
            r"\s*\]\s*(<\|python_end\|>)?", "[", ", ", "]", "["),
 )  # fmt: skip
 GENERIC = Format("generic", (), syntax=Json(), **tagged("<tool_call>", "</tool_call>"))
-RESULT = "<tool_response>", "</tool_response>"
-INSTRUCTIONS = (
-    "You can call these functions, each described by a JSON schema of its arguments:\n{tools}\n"
-    "To call a function, answer with a JSON object of its name and arguments within tags, one for each call:\n"
-    '<tool_call>\n{{"name": "NAME", "arguments": {{...}}}}\n</tool_call>'
-)
 
 
 def format_of(source: str) -> Format:
@@ -529,9 +573,25 @@ def format_of(source: str) -> Format:
     return GENERIC
 
 
+WAYS = {  # in which templates take tools, and the variables of those that do
+    "tools": r"(?<![.\w])tools\b",
+    "xml_tools": r"\bxml_tools\b",
+    "functions": r"(?<![.\w])functions\b(?=.*\bdatetime\b)",
+    "message": r"message(\.tools\b|\[(['\"])tools\2\])",
+}
+STRINGS = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+
+
+def way_of(source: str) -> str | None:
+    """How a chat template takes tools: the first of WAYS that it has."""
+    code = "\n".join(found[0] for found in re.finditer(r"\{[{%].*?[%}]\}", source, re.S))
+    names = re.sub(STRINGS, "''", code)
+    return next((way for way, name in WAYS.items() if re.search(name, code if way == "message" else names, re.S)), None)
+
+
 def takes_tools(source: str) -> bool:
     """Whether a chat template shows tools to the model."""
-    return re.search(r"\btools\b", source) is not None
+    return way_of(source) is not None
 
 
 def checked_tools(caller: str, tools: Any) -> list[dict[str, Any]]:
@@ -571,34 +631,3 @@ def strict_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
     if not any(strict.values()):
         return None
     return {name: schema if strict[name] else {"type": "object"} for name, schema in schemas_of(tools).items()}
-
-
-def as_text(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message whose calls are text in Hermes' form, and a result as a message of the user."""
-    told, content = dict(message), message.get("content")
-    if told.get("role") == "tool":
-        return {"role": "user", "content": f"{RESULT[0]}\n{content}\n{RESULT[1]}"}
-    calls = [call.get("function", call) for call in told.pop("tool_calls", None) or ()]
-    lines = [content] if isinstance(content, str) and content else []
-    for call in calls:
-        given = call.get("arguments", {})
-        arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-        name = json.dumps(call.get("name"))
-        lines.append(f'<tool_call>\n{{"name": {name}, "arguments": {arguments}}}\n</tool_call>')
-    return {**told, "content": "\n".join(lines)} if calls else told
-
-
-def with_instructions(messages: Sequence[Any], tools: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Messages whose first one describes the tools, for templates that do not; calls and results become text."""
-    text = INSTRUCTIONS.format(tools="\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools))
-    out: list[dict[str, Any]] = []
-    for message in messages:
-        told = as_text(message)
-        if message.get("role") == "tool" and out and out[-1].get("role") == "user" and RESULT[0] in out[-1]["content"]:
-            out[-1]["content"] += "\n" + told["content"]
-        else:
-            out.append(told)
-    if out and out[0].get("role") in ("system", "developer") and isinstance(out[0].get("content"), str):
-        out[0]["content"] += "\n\n" + text
-        return out
-    return [{"role": "system", "content": text}, *out]

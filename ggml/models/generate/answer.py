@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._owners import Owner
 from ..chat.conversation import Question, call_message
-from ..chat.reasoning import Part
+from ..chat.reasoning import Part, reasoning_tokens
 from .text import Generation, TokenProbability
 
 
@@ -24,7 +24,7 @@ class Answer(Owner, Iterator[str]):
     """
 
     def __init__(self, text: Generation, question: Question) -> None:
-        self.text, self._question = text, question
+        self.text, self._question, self._reader = text, question, question.new_reader()
         self.content, self.reasoning = "", ""
         self.tool_calls: list[dict[str, Any]] = []
         self._parts: list[Part] = []
@@ -53,6 +53,11 @@ class Answer(Owner, Iterator[str]):
         return "tool_calls" if self.tool_calls and self.text.finish_reason == "stop" else self.text.finish_reason
 
     @property
+    def reasoning_tokens(self) -> int:
+        """How many of `ids` are reasoning, with those of the mark that ends it."""
+        return reasoning_tokens(self._question.new_reader(), self.text.texts()) if self.reasoning else 0
+
+    @property
     def message(self) -> dict[str, Any]:
         """The answer so far as a message in OpenAI's form."""
         message: dict[str, Any] = {"role": "assistant", "content": self.content}
@@ -74,19 +79,19 @@ class Answer(Owner, Iterator[str]):
             if self._ended:
                 return
             try:
-                self._parts += self._question.reader.push(next(self.text))
+                self._parts += self._reader.push(next(self.text))
             except StopIteration:
                 self._ended = True
-                self._parts += self._question.reader.finish()
+                self._parts += self._reader.finish()
 
     def push(self, piece: str) -> list[dict[str, Any]]:
         """The parts that are certain after another piece of the text, for programs that compute `text` themselves."""
-        return [self._delta(part) for part in self._question.reader.push(piece)]
+        return [self._delta(part) for part in self._reader.push(piece)]
 
     def finish(self) -> list[dict[str, Any]]:
         """The parts that are left at the end of the text."""
         self._ended = True
-        return [self._delta(part) for part in self._question.reader.finish()]
+        return [self._delta(part) for part in self._reader.finish()]
 
     def _delta(self, part: Part) -> dict[str, Any]:
         if part.call is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..chat.conversation import Conversations
+from ..chat.conversation import Conversations, Question
 from ..chat.tools import checked_tools
 from ..run.batch import Batch, whole_length
 from ..run.decoder import STEP
@@ -302,8 +302,6 @@ class Generating:
     ) -> Answer:
         """The answer of `chat`."""
         self.runner.causal(caller)
-        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
-            raise ValueError(f"{caller}: reasoning_budget is {budget!r}: need an integer from 0, or None")
         if not isinstance(variables, (Mapping, type(None))):
             raise TypeError(f"{caller}: chat_template_kwargs is a {type(variables).__name__}: need a dict")
         given = {**(variables or {}), **({} if enable_thinking is None else {"enable_thinking": enable_thinking})}
@@ -315,6 +313,14 @@ class Generating:
         defaults = dict(zip(names, (256, None, "stop", None, False, None, None)))
         asked = {name: options.pop(name, default) for name, default in defaults.items()}
         sampler = self.sampler(caller, **options)
+        self.limit(caller, sampler, question, budget)
+        text = self.generation(caller, question.ids, sampler, shown=question.shown, **asked)
+        return Answer(text, question)
+
+    def limit(self, caller: str, sampler: Sampler, question: Question, budget: int | None = None) -> None:
+        """Limits a text to answers of a question, and its reasoning to a number of tokens."""
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
+            raise ValueError(f"{caller}: reasoning_budget is {budget!r}: need an integer from 0, or None")
         if question.lark is not None:
             if sampler.constraint is not None:
                 raise ValueError(f"{caller}: tool_choice and a language are given: need one of them")
@@ -323,8 +329,6 @@ class Generating:
             inner = sampler.constraint
             begin = question.begin if inner is None else []
             sampler.constraint = Thinking(begin, question.end, question.thinking, budget, inner)
-        text = self.generation(caller, question.ids, sampler, shown=question.shown, **asked)
-        return Answer(text, question)
 
     def generate_many(
         self, prompts: Sequence[str | bytes | Sequence[int]], *, seed: int | None = None, **options: Any

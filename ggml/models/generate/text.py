@@ -79,6 +79,7 @@ class Generation(Owner, Iterator[str]):
         self.context = list(prompt_ids)  # what the model's cache must hold; shorter than all ids after a shift
         self._max = max_tokens
         self.top = logprobs
+        self._shown = shown
         self._eog, self._decoder = writer.prompts.decoding(shown)
         self._text = StopFilter(stop)
         self.pending: list[str] = []
@@ -107,6 +108,12 @@ class Generation(Owner, Iterator[str]):
     def stopped_by(self) -> str | None:
         """The stop string that ended the text, None if it ended otherwise or goes on."""
         return self._text.found
+
+    def texts(self) -> Iterator[str]:
+        """The text that each of `ids` completes, also of what a stop string cut off."""
+        decoder = self._writer.prompts.decoding(self._shown)[1]
+        for token in list(self.ids):
+            yield decoder.push(token) if decoder else ""
 
     def close(self) -> None:
         """Ends the text here and releases its memory."""

@@ -13,11 +13,11 @@ from typing import Any
 from ..._extras import require
 from ..chat.conversation import Question, chosen_tools
 from ..chat.fim import infill_ids
-from ..chat.tools import checked_tools, with_instructions
+from ..chat.telling import with_instructions
+from ..chat.tools import checked_tools
 from ..generate.answer import Answer
 from ..generate.images import has_images
 from ..generate.text import Generation, stop_strings
-from ..sample.constraint import limited_to
 from ..text.encoders import to_bytes
 from .base import POOLING, positional
 from .completion import Completion
@@ -99,6 +99,8 @@ class Completing(Stepping):
                 response_format: {"type": "json_object"}, with a "schema" if wanted, or {"type": "json_schema",
                 "json_schema": {"schema": ...}}: the answer is JSON.
                 top_logprobs: int or None; number of alternatives whose log-probabilities are given for each token.
+                enable_thinking, chat_template_kwargs, reasoning_budget: see Model.chat; if one is given, reasoning is
+                in `message["reasoning_content"]`.
 
         Returns:
             dict with `choices[0]["message"]`; with `stream`, an iterator over dicts with `delta`.
@@ -141,6 +143,9 @@ class Completing(Stepping):
         stream: bool = False,
         logprobs: bool | None = None,
         top_logprobs: int | None = None,
+        enable_thinking: bool | None = None,
+        reasoning_budget: int | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         model: str | None = None,
         temperature: float = 0.2,
         stop: str | Sequence[str] | None = None,
@@ -150,10 +155,14 @@ class Completing(Stepping):
         known = checked_tools(caller, [*(tools or ()), *({"function": function} for function in functions or ())])
         choice = tool_choice if function_call is None else function_call
         conversations, stops = self.model.writer.conversations, stop_strings(stop)
+        variables = dict(chat_template_kwargs or {})
+        if enable_thinking is not None:
+            variables["enable_thinking"] = enable_thinking
+        reasoning = bool(variables) or reasoning_budget is not None
         if formatter is None:
             seen = self.model.images.conversation if has_images(messages) else None
             question = conversations.question(
-                caller, messages, known, choice, parallel_tool_calls, template, reasoning=False, seen=seen
+                caller, messages, known, choice, parallel_tool_calls, template, variables, reasoning, seen
             )
         else:
             allowed, must = chosen_tools(caller, known, choice)
@@ -163,7 +172,7 @@ class Completing(Stepping):
             question = conversations.asked(response.prompt, allowed, must, parallel_tool_calls)
         options |= {"temperature": temperature, "stop": stops}
         top = (top_logprobs or 0) if logprobs else None
-        text = self._generation(caller, question.ids, max_tokens, top, options, question)
+        text = self._generation(caller, question.ids, max_tokens, top, options, question, reasoning_budget)
         answer = Completion(self.model, model or self.model_path, text, chat=Answer(text, question),
                             legacy=functions is not None, done=lambda: self._keep(text))  # fmt: skip
         return answer.chunks() if stream else answer.whole()
@@ -176,6 +185,7 @@ class Completing(Stepping):
         logprobs: int | None,
         options: dict[str, Any],
         question: Question | None = None,
+        budget: int | None = None,
     ) -> Generation:
         """The generation of a call with llama-cpp-python's options."""
         room = self.model.n_ctx - len(ids)
@@ -187,9 +197,9 @@ class Completing(Stepping):
         options = dict(options)
         until, stop = stopping(options.pop("stopping_criteria", None)), options.pop("stop", None)
         settings = self.settings(caller, **options)
-        if question is not None and question.lark is not None:
-            settings["constraint"] = limited_to(caller, self.model.tokenizer, "tools", question.lark)
         sampler = self.model.writer.sampler(caller, **settings)
+        if question is not None:
+            self.model.writer.limit(caller, sampler, question, budget)
         self._recall(ids)
         shown = question.shown if question is not None else ()
         text = self.model.writer.generation(

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..._errors import named
 from .encoders import to_bytes
-from .vocabulary import SpecialTokens, Vocabulary
+from .vocabulary import GUARD, SpecialTokens, Vocabulary
 
 
 class Tokenizer(Vocabulary):
@@ -51,7 +51,8 @@ class Tokenizer(Vocabulary):
             add_bos: bool or None; None adds the tokens for the beginning and the end of a text as the file says, False
                 adds neither, and True always adds the first.
             special: bool; whether the texts of special tokens such as <|im_end|> become these tokens. Otherwise they
-                are text like any other, which is the safe choice for text from strangers.
+                are text like any other, which is the safe choice for text from strangers, as are those that `guarded`
+                returned.
 
         Returns:
             list of int.
@@ -76,7 +77,7 @@ class Tokenizer(Vocabulary):
             if isinstance(part, int):
                 ids.append(part)
                 after_special = True
-            else:
+            elif part := part.replace(GUARD, b"") if special else part:
                 ids += self._encoder.encode(self._clean(part), after_special)
                 after_special = False
         if self.add_eos if add_bos is None else False:
@@ -86,6 +87,12 @@ class Tokenizer(Vocabulary):
         if add_bos is None and self.padding is not None:
             ids += [self.padding] * (self.filled_to - len(ids))
         return ids
+
+    def guarded(self, text: str) -> str:
+        """A text as a part of one that is encoded with `special`: its own names of special tokens stay text there."""
+        data = to_bytes(text)
+        found = self._special.guarded(data)
+        return text if found == data else found.decode(errors="surrogateescape")
 
     def pair(self, first: str | bytes, second: str | bytes) -> list[int]:
         """The tokens of a pair of texts: between them what ends a text, and the separator where the file says so."""

@@ -122,6 +122,9 @@ class Vocabulary(Owner):
         self.eog = ends
 
 
+GUARD = "\ufdd0\ufdd1".encode()  # stands in names that are text; Unicode has these for no characters
+
+
 class SpecialTokens:
     """The tokens that text is split at before it is encoded: control tokens, and those that the user defined.
 
@@ -160,6 +163,7 @@ class SpecialTokens:
         elif "modern-bert" in name:
             left.add(find("[MASK]"))
         self._all = self._splitter(order, left, right)
+        self._guarded = self._splitter([i for i in order if i in self.control | reserved], set(), set())
         self._user_defined = self._splitter([i for i in order if i not in self.control | reserved], left, right)
 
     def _splitter(self, ids: list[int], left: set[int], right: set[int]) -> Callable[[bytes], list[bytes | int]]:
@@ -183,3 +187,14 @@ class SpecialTokens:
             list of texts (bytes) and tokens (int).
         """
         return self._all(data) if special else self._user_defined(data)
+
+    def guarded(self, data: bytes) -> bytes:
+        """A text whose names of control tokens stay text also where they would become these tokens: see GUARD."""
+        out = []
+        for part in self._guarded(data.replace(GUARD, b"")):
+            if isinstance(part, int):
+                name = self.texts[part]
+                first = len(name.decode(errors="surrogateescape")[:1].encode(errors="surrogateescape"))
+                part = name[:first] + GUARD + name[first:]
+            out.append(part)
+        return b"".join(out)

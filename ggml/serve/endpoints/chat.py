@@ -20,15 +20,6 @@ from .sampling import seed_of, settings_of
 router = APIRouter(tags=["text"])
 
 
-def with_known_roles(model: Model, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages for a model whose template may not know OpenAI's newer name of system messages."""
-    if "developer" in model.writer.conversations.template().source:
-        return [dict(message) for message in messages]
-    return [
-        {**message, "role": "system"} if message.get("role") == "developer" else dict(message) for message in messages
-    ]
-
-
 def answers(model: Model, body: ChatRequest, options: Options) -> list[Answer]:
     """The answers that are asked for, before anything of them is computed."""
     given = dict(body.chat_template_kwargs or {})
@@ -40,10 +31,9 @@ def answers(model: Model, body: ChatRequest, options: Options) -> list[Answer]:
     most = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     settings = {**settings_of(model, body, options), "max_tokens": most,
                 "logprobs": (body.top_logprobs or 0) if body.logprobs else None}  # fmt: skip
-    messages = with_known_roles(model, body.messages)
     return [
         model.writer.answer(
-            "chat", messages, body.tools, body.tool_choice, body.parallel_tool_calls is not False, thinking,
+            "chat", body.messages, body.tools, body.tool_choice, body.parallel_tool_calls is not False, thinking,
             body.reasoning_budget, None, given, {**settings, "seed": seed_of(body.seed, i)},
         )
         for i in range(body.n)
@@ -63,6 +53,12 @@ def parts_of(answer: Answer, pieces: Sequence[str], ended: bool) -> list[dict[st
     """The parts of an answer that pieces of its text bring."""
     found = [part for piece in pieces for part in answer.push(piece)]
     return found + answer.finish() if ended else found
+
+
+def usage_of(session: Session[Answer]) -> dict[str, Any]:
+    """The numbers of tokens, also of those that are reasoning."""
+    thought = sum(answer.reasoning_tokens for answer in session.items)
+    return {**session.usage(), "completion_tokens_details": {"reasoning_tokens": thought}}
 
 
 def head_of(session: Session, kind: str) -> dict[str, Any]:
@@ -97,7 +93,7 @@ async def chunks(body: ChatRequest, session: Session[Answer]) -> AsyncIterator[s
         if progress.last:
             yield chunk(number, {}, answer.finish_reason)
     if body.stream_options is not None and body.stream_options.include_usage:
-        yield event({**head, "choices": [], "usage": session.usage(), "timings": session.timings()})
+        yield event({**head, "choices": [], "usage": usage_of(session), "timings": session.timings()})
     yield DONE
 
 
@@ -111,7 +107,7 @@ async def whole(body: ChatRequest, session: Session[Answer]) -> dict[str, Any]:
         logprobs = of_chat(session.model, answer.logprobs) if body.logprobs else None
         found.append({"index": number, "message": message, "logprobs": logprobs, "finish_reason": answer.finish_reason})
     head = head_of(session, "chat.completion")
-    return {**head, "choices": found, "usage": session.usage(), "timings": session.timings()}
+    return {**head, "choices": found, "usage": usage_of(session), "timings": session.timings()}
 
 
 @router.post("/v1/chat/completions", response_model=None)

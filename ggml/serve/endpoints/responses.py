@@ -147,11 +147,11 @@ class Response:
         }  # fmt: skip
 
     def usage(self) -> dict[str, Any]:
-        (text,) = self.session.texts
+        (text,), (answer,) = self.session.texts, self.session.items
         asked, given = len(text.prompt_ids), len(text.ids)
         return {
             "input_tokens": asked, "input_tokens_details": {"cached_tokens": text.cached or 0}, "output_tokens": given,
-            "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": asked + given,
+            "output_tokens_details": {"reasoning_tokens": answer.reasoning_tokens}, "total_tokens": asked + given,
         }  # fmt: skip
 
     def item(self, number: int, block: Block, done: bool) -> dict[str, Any]:

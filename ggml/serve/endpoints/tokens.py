@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request
 from ...models import Model
 from ..schemas import DetokenizeRequest, TemplateRequest, TokenizeRequest
 from ..service import service_of
-from .chat import with_known_roles
 from .logprobs import shown
 
 router = APIRouter(tags=["tokens"])
@@ -46,11 +45,11 @@ async def apply_template(body: TemplateRequest, request: Request) -> dict[str, s
     """The prompt that a conversation becomes."""
 
     def work(model: Model) -> dict[str, str]:
-        messages, given = with_known_roles(model, body.messages), body.chat_template_kwargs or {}
+        given = body.chat_template_kwargs or {}
         known = {"messages", "tools", "chat_template", "add_generation_prompt"}
         given = {name: value for name, value in given.items() if name not in known}
         text = model.apply_chat_template(
-            messages, tools=body.tools, add_generation_prompt=body.add_generation_prompt, **given
+            body.messages, tools=body.tools, add_generation_prompt=body.add_generation_prompt, **given
         )
         return {"prompt": text}
 
