@@ -248,3 +248,57 @@ def test_the_package_that_stands_for_llama_cpp_python(tmp_path):
     code = f"import sys; sys.path[:0] = [{str(tmp_path / 'site')!r}, {str(root)!r}]\n{program}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_schemas_allow_the_properties_that_they_name():
+    from ggml.models.chat.schemas import closed
+
+    inner = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    schema = {"properties": {"properties": inner, "list": {"items": inner}}, "$defs": {"enum": inner}}
+    found = closed(schema)
+    shut = {**inner, "additionalProperties": False}
+    assert found["properties"] == {"properties": shut, "list": {"items": shut}} and found["$defs"] == {"enum": shut}
+    assert found["additionalProperties"] is False and "additionalProperties" not in schema
+    open_ones = {"properties": {"x": {}}, "additionalProperties": True}
+    assert closed(open_ones) == open_ones and closed({"type": "object"}) == {"type": "object"}
+    assert closed({"allOf": [inner]}) == {"allOf": [inner]} and closed("{") == "{"
+    assert closed('{"properties": {"x": {}}}') == {"properties": {"x": {}}, "additionalProperties": False}
+
+
+def test_grammars_and_formats_by_name():
+    pytest.importorskip("llguidance")
+    from ggml.models.sample.constraint import language
+
+    own = llama_cpp.llama_grammar
+    for text in (own.JSON_GBNF, own.JSON_ARR_GBNF, own.LIST_GBNF, own.json_schema_to_gbnf({"type": "integer"})):
+        assert language("test", grammar=own.LlamaGrammar.from_string(text).language["grammar"])
+    formats = llama_cpp.llama_chat_format
+    registry = formats.LlamaChatCompletionHandlerRegistry()
+    registry.register_chat_completion_handler("own", print)
+    try:
+        assert formats.get_chat_completion_handler("own") is print
+    finally:
+        formats.LlamaChatCompletionHandlerRegistry().unregister_chat_handler("own")
+    messages = [{"role": "user", "content": "Hi"}]
+    prompts = {
+        "format_snoozy": "or a conversation to respond to; decide which and write an appropriate response.\n"
+        "### Prompt: Hi\n### Response:",
+        "format_open_orca": "if appropriate.<|end_of_turn|>\nUser: Hi<|end_of_turn|>\nAssistant:",
+        "format_openbuddy": "or OpenAI.\n\n\nUser: Hi\nAssistant:",
+        "format_llama3": "<|start_header_id|>assistant<|end_header_id|>\n\n",
+    }
+    for name, end in prompts.items():
+        assert getattr(formats, name)(messages=messages).prompt.endswith(end)
+    assert formats.guess_chat_format_from_gguf_metadata(
+        {"tokenizer.chat_template": formats.CHATML_CHAT_TEMPLATE}
+    ) == "chatml"  # fmt: skip
+    assert formats.guess_chat_format_from_gguf_metadata({}) is None
+    config = {
+        "chat_template": "{{ bos_token }}{{ messages[0].content }}",
+        "bos_token": "<s>",
+        "eos_token": {"content": "</s>"},
+    }
+    found = formats.hf_tokenizer_config_to_chat_formatter(config)(messages=messages)
+    assert found.prompt == "<s>Hi" and found.stop == ["</s>", "<s>"]
+    with pytest.raises(ValueError, match="bos_token is None"):
+        formats.hf_tokenizer_config_to_chat_formatter({**config, "bos_token": None})

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from .reasoning import Harmony, Plain, Reader, tags_of
+from .schemas import closed
 from .telling import told
 from .template import ChatTemplate, conversation_of, prompt_tokens
 from .tools import (
@@ -179,7 +180,7 @@ class Conversations:
         thinking = tags is not None and text.rstrip().endswith(tags[0].rstrip())
         marks = [*(form.control if allowed else ()), *(tags or ())]
         schemas, words = schemas_of(allowed), Words(self._control, marks)
-        limits = schemas if must else strict_schemas(allowed)
+        limits = {name: closed(schema) for name, schema in schemas.items()} if must else strict_schemas(allowed)
         if not must and (form.bare or harmony or any(self._control(tag) is not None for tag in tags or ())):
             limits = None  # what is no call cannot be told from calls by a grammar
         return Question(

@@ -57,6 +57,11 @@ def positional(names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return decorate
 
 
+def opened_again(kind: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """What pickle makes of a Llama."""
+    return kind(**arguments)
+
+
 def _printed(value: Any) -> str:
     """A value of the file's keys as llama.cpp prints it."""
     if isinstance(value, bool):
@@ -76,6 +81,7 @@ class Opened(Owner):
         seed: int = RANDOM_SEED,
         use_mmap: bool = True,
         lora_path: str | None = None,
+        lora_scale: float = 1.0,
         chat_format: str | None = None,
         type_k: int | None = None,
         type_v: int | None = None,
@@ -89,6 +95,8 @@ class Opened(Owner):
         kv_overrides: Mapping[str, bool | int | float | str] | None = None,
         **others: Any,
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "others")}
+        self._given = {**given, **others}  # for copies by pickle
         for name, kind in (("type_k", type_k), ("type_v", type_v)):
             if kind not in KV_TYPES:
                 known = ", ".join(name.upper() for name in TYPES)
@@ -98,9 +106,8 @@ class Opened(Owner):
         self.model_path = os.fspath(model_path)
         self.chat_format, self.chat_handler, self.draft_model = chat_format, chat_handler, draft_model
         self.tokenizer_ = tokenizer if tokenizer is not None else LlamaTokenizer(self)
-        lora = [] if lora_path is None else [lora_path]
-        options = {"threads": n_threads, "kv_type": (KV_TYPES[type_k], KV_TYPES[type_v]), "lora": lora,
-                   "mmap": use_mmap, "kv_overrides": kv_overrides}  # fmt: skip
+        options = {"threads": n_threads, "kv_type": (KV_TYPES[type_k], KV_TYPES[type_v]), "mmap": use_mmap,
+                   "kv_overrides": kv_overrides}  # fmt: skip
         self.model: Any
         if vocab_only:
             self.model = VocabularyFile(model_path, kv_overrides)
@@ -110,10 +117,14 @@ class Opened(Owner):
             trained = self.model.config.n_ctx_train
             self.model.close()
             self.model = load(model_path, n_ctx=trained, **options)  # type: ignore[arg-type]
+        if lora_path is not None and not vocab_only:
+            self._use_adapter(lora_path, lora_scale)
         self._warn_of_rope(others)
         values = ((key, self.model.metadata[key]) for key in self.model.metadata)
         self.metadata = {key: _printed(value) for key, value in values if not isinstance(value, list)}
-        self.verbose, self.lora_path = bool(others.get("verbose", True)), lora_path
+        self.verbose = bool(others.get("verbose", True))
+        self.lora_path, self.lora_scale, self.kv_overrides = lora_path, lora_scale, kv_overrides
+        self.n_threads = self.n_threads_batch = n_threads or len(os.sched_getaffinity(0))
         self.last_n_tokens_size = last_n_tokens_size
         self._pooling_type, self._logits_all = pooling_type, bool(logits_all)
         self._spm_infill = bool(others.get("spm_infill", False))
@@ -123,6 +134,18 @@ class Opened(Owner):
         self.cache: Any = None
         self._logits: np.ndarray | None = None
         self.set_seed(seed)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A copy by pickle opens the file again, with the same arguments."""
+        return opened_again, (type(self), self._given)
+
+    def _use_adapter(self, path: str, scale: float) -> None:
+        """Uses an adapter; closes the model if it does not fit."""
+        try:
+            self.model.set_lora((path, scale))
+        except BaseException:
+            self.model.close()
+            raise
 
     def _warn_of_rope(self, given: Mapping[str, Any]) -> None:
         """Warns of options of the rotary embedding that the file says otherwise."""
@@ -249,3 +272,8 @@ class LlamaTokenizer:
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens as a str, without what is not UTF-8."""
         return self.detokenize(tokens).decode(errors="ignore")
+
+    @classmethod
+    def from_ggml_file(cls, path: str) -> LlamaTokenizer:
+        """The tokenizer of a file, of which only the vocabulary is read."""
+        return cls(Tokens(path, vocab_only=True))

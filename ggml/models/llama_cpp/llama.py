@@ -26,7 +26,16 @@ from .hub import fetch
 from .llama_cache import BaseLlamaCache, LlamaCache, LlamaDiskCache, LlamaRAMCache
 from .llama_chat_format import ChatFormatter, get_chat_completion_handler
 from .llama_grammar import LlamaGrammar
-from .steps import LlamaState, LogitsProcessorList, Stepping, StoppingCriteriaList, stopping
+from .steps import (
+    LlamaState,
+    LogitsProcessor,
+    LogitsProcessorList,
+    MinTokensLogitsProcessor,
+    Stepping,
+    StoppingCriteria,
+    StoppingCriteriaList,
+    stopping,
+)
 
 
 class Completing(Stepping):
@@ -95,7 +104,8 @@ class Completing(Stepping):
                 given by position too, in llama-cpp-python's order. Further ones:
                 tools, functions: descriptions of functions; `message["tool_calls"]` has the calls of the answer.
                 tool_choice, function_call: "auto", "none", "required", or a dict that names a function.
-                parallel_tool_calls: bool; whether an answer that must call may call more than once.
+                parallel_tool_calls: bool; whether an answer that must call may call more than once; by default where no
+                function is named.
                 response_format: {"type": "json_object"}, with a "schema" if wanted, or {"type": "json_schema",
                 "json_schema": {"schema": ...}}: the answer is JSON.
                 top_logprobs: int or None; number of alternatives whose log-probabilities are given for each token.
@@ -138,7 +148,7 @@ class Completing(Stepping):
         function_call: Any = None,
         tools: Sequence[Any] | None = None,
         tool_choice: Any = None,
-        parallel_tool_calls: bool = True,
+        parallel_tool_calls: bool | None = None,
         max_tokens: int | None = None,
         stream: bool = False,
         logprobs: bool | None = None,
@@ -154,6 +164,7 @@ class Completing(Stepping):
         caller = "create_chat_completion"
         known = checked_tools(caller, [*(tools or ()), *({"function": function} for function in functions or ())])
         choice = tool_choice if function_call is None else function_call
+        parallel = not isinstance(choice, Mapping) if parallel_tool_calls is None else parallel_tool_calls
         conversations, stops = self.model.writer.conversations, stop_strings(stop)
         variables = dict(chat_template_kwargs or {})
         if enable_thinking is not None:
@@ -162,14 +173,14 @@ class Completing(Stepping):
         if formatter is None:
             seen = self.model.images.conversation if has_images(messages) else None
             question = conversations.question(
-                caller, messages, known, choice, parallel_tool_calls, template, variables, reasoning, seen
+                caller, messages, known, choice, parallel, template, variables, reasoning, seen
             )
         else:
             allowed, must = chosen_tools(caller, known, choice)
             response = formatter(messages=with_instructions(messages, allowed) if allowed else messages)
             stops += stop_strings(response.stop)
             options["stopping_criteria"] = response.stopping_criteria
-            question = conversations.asked(response.prompt, allowed, must, parallel_tool_calls)
+            question = conversations.asked(response.prompt, allowed, must, parallel)
         options |= {"temperature": temperature, "stop": stops}
         top = (top_logprobs or 0) if logprobs else None
         text = self._generation(caller, question.ids, max_tokens, top, options, question, reasoning_budget)
@@ -190,9 +201,8 @@ class Completing(Stepping):
         """The generation of a call with llama-cpp-python's options."""
         room = self.model.n_ctx - len(ids)
         if room <= 0:
-            raise ValueError(
-                f"{caller}: the prompt has {len(ids)} tokens, the context {self.model.n_ctx} (n_ctx): need room for one"
-            )
+            # programs look for this sentence of llama-cpp-python's
+            raise ValueError(f"{caller}: Requested tokens ({len(ids)}) exceed context window of {self.model.n_ctx}")
         limit = min(max_tokens, room) if max_tokens is not None and max_tokens > 0 else room
         options = dict(options)
         until, stop = stopping(options.pop("stopping_criteria", None)), options.pop("stop", None)
@@ -332,6 +342,9 @@ __all__ = [  # what programs import from llama_cpp.llama
     "LlamaGrammar",
     "LlamaRAMCache",
     "LlamaState",
+    "LogitsProcessor",
     "LogitsProcessorList",
+    "MinTokensLogitsProcessor",
+    "StoppingCriteria",
     "StoppingCriteriaList",
 ]

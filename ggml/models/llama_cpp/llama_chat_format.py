@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from ..chat.renderer import Renderer, plain
 from .image_handlers import (  # noqa: F401 - programs import them from here
@@ -22,6 +23,13 @@ from .image_handlers import (  # noqa: F401 - programs import them from here
 )
 
 Messages = Sequence[Mapping[str, Any]]
+
+
+class LlamaChatCompletionHandler(Protocol):
+    """A function that answers a conversation."""
+
+    def __call__(self, *, llama: Any, messages: Messages, **options: Any) -> Any:
+        """The answer; see Llama.create_chat_completion."""
 
 
 @dataclass
@@ -84,6 +92,31 @@ VICUNA = (
     "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and"
     " polite answers to the user's questions."
 )
+BUDDY = (
+    "You are a helpful, respectful and honest INTP-T AI Assistant named Buddy. You are talking to a human User.\n"
+    "Always answer as helpfully and logically as possible, while being safe. Your answers should not include any"
+    " harmful, political, religious, unethical, racist, sexist, toxic, dangerous, or illegal content. Please ensure"
+    " that your responses are socially unbiased and positive in nature.\n"
+    "If a question does not make any sense, or is not factually coherent, explain why instead of answering something"
+    " not correct. If you don't know the answer to a question, please don't share false information.\n"
+    "You can speak fluently in many languages, for example: English, Chinese.\n"
+    "You cannot access the internet, but you have vast knowledge, cutoff: 2021-09.\n"
+    "You are trained by OpenBuddy team, (https://openbuddy.ai, https://github.com/OpenBuddy/OpenBuddy), you are based"
+    " on LLaMA and Falcon transformers model, not related to GPT or OpenAI.\n\n"
+)
+SNOOZY = (
+    "The prompt below is a question to answer, a task to complete, or a conversation to respond to; decide which and"
+    " write an appropriate response."
+)
+ORCA = (
+    "You are a helpful assistant. Please answer truthfully and write out your thinking step by step to be sure you get"
+    " the right answer. If you make a mistake or encounter an error in your thinking, say so out loud and attempt to"
+    " correct it. If you don't know or aren't sure about something, say so clearly. You will act as a professional"
+    " logician, mathematician, and physicist. You will also act as the most appropriate type of expert to answer any"
+    " particular question or solve the relevant problem; state which expert type your are, if so. Also think of any"
+    " particular named expert that would be ideal to answer the relevant question or solve the relevant problem; name"
+    " and act as them, if appropriate."
+)
 TURN = "<|start_header_id|>{}<|end_header_id|>\n\n"
 FORMATS = {
     "chatml": Named("<|im_start|>user\n", "<|im_start|>assistant\n", ("<|im_end|>\n",),
@@ -100,6 +133,10 @@ FORMATS = {
     "oasst_llama": Named("<|prompter|>", "<|assistant|>", ("</s>",), "[INST] <<SYS>>\n{}\n<</SYS>>\n\n"),
     "baichuan": Named("<reserved_102>", "<reserved_103>", ("",), "{}"),
     "baichuan-2": Named("<reserved_106>", "<reserved_107>", ("",), "{}"),
+    "openbuddy": Named("User: ", "Assistant: ", ("\n",), BUDDY + "\n", opening="Assistant:"),
+    "snoozy": Named("### Prompt: ", "### Response: ", ("\n",), "{}\n", SNOOZY, opening="### Response:", stop="###"),
+    "open-orca": Named("User: ", "Assistant: ", ("<|end_of_turn|>\n",), ORCA + "<|end_of_turn|>\n",
+                       opening="Assistant:", stop="User"),
     "redpajama-incite": Named("<human>: ", "<bot>: ", ("\n",), "{}\n", opening="<bot>:", stop="<human>"),
     "phind": Named("### User Message: ", "### Assistant: ", ("\n\n",),
                    "### System Prompt\nYou are an intelligent programming assistant.\n\n", opening="### Assistant:"),
@@ -114,6 +151,14 @@ FORMATS = {
     "mistral-instruct": Named("[INST] ", " [/INST]", ("", "</s>"), stop="</s>"),
     "saiga": Named("<s>user\n", "<s>bot\n", ("</s>",), inline="<s>system\n", opening="<s>bot"),
 }  # fmt: skip
+
+
+CHATML_BOS_TOKEN, CHATML_EOS_TOKEN = "<s>", "<|im_end|>"
+CHATML_CHAT_TEMPLATE = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' +"
+    " '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+MISTRAL_INSTRUCT_BOS_TOKEN, MISTRAL_INSTRUCT_EOS_TOKEN = "<s>", "</s>"
 
 
 class Jinja2ChatFormatter:
@@ -158,10 +203,18 @@ class LlamaChatCompletionHandlerNotFoundException(Exception):  # noqa: N818 - ll
 
 
 class LlamaChatCompletionHandlerRegistry:
-    """Handlers by name: functions that answer a conversation, called with `llama` and the arguments of a call."""
+    """Handlers by name: functions that answer a conversation, called with `llama` and the arguments of a call.
 
-    def __init__(self) -> None:
-        self._handlers: dict[str, Callable[..., Any]] = {}
+    All objects of this class are the same one.
+    """
+
+    _handlers: ClassVar[dict[str, Callable[..., Any]]] = {}
+    _only: ClassVar[LlamaChatCompletionHandlerRegistry | None] = None
+
+    def __new__(cls) -> LlamaChatCompletionHandlerRegistry:
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        return cls._only
 
     def register_chat_completion_handler(
         self, name: str, chat_handler: Callable[..., Any], overwrite: bool = False
@@ -226,6 +279,66 @@ def chat_formatter_to_chat_completion_handler(chat_formatter: ChatFormatter) -> 
     return handler
 
 
+def hf_autotokenizer_to_chat_formatter(pretrained_model_name_or_path: str | os.PathLike[str]) -> ChatFormatter:
+    """The chat template of a tokenizer of a folder or a repository as a formatter; needs `transformers`."""
+    from transformers import AutoTokenizer  # type: ignore[import-not-found, unused-ignore]
+
+    tokenizer = AutoTokenizer.from_pretrained(pretrained_model_name_or_path)
+
+    def formatter(*, messages: Messages, **others: Any) -> ChatFormatterResponse:
+        prompt = tokenizer.apply_chat_template(list(messages), tokenize=False, **others)
+        return ChatFormatterResponse(prompt, tokenizer.eos_token, added_special=True)
+
+    return formatter
+
+
+def hf_autotokenizer_to_chat_completion_handler(
+    pretrained_model_name_or_path: str | os.PathLike[str],
+) -> Callable[..., Any]:
+    """The same as a handler."""
+    return chat_formatter_to_chat_completion_handler(hf_autotokenizer_to_chat_formatter(pretrained_model_name_or_path))
+
+
+def hf_tokenizer_config_to_chat_formatter(
+    tokenizer_config: Mapping[str, Any], add_generation_prompt: bool = True
+) -> ChatFormatter:
+    """The chat template of the settings in a file `tokenizer_config.json` as a formatter.
+
+    Raises:
+        ValueError: they have no texts `chat_template`, `bos_token` and `eos_token`.
+    """
+    names = ("chat_template", "eos_token", "bos_token")
+    given = [tokenizer_config.get(name) for name in names]
+    texts = [value.get("content") if isinstance(value, Mapping) else value for value in given]
+    for name, text in zip(names, texts, strict=True):
+        if not isinstance(text, str):
+            raise ValueError(f"hf_tokenizer_config_to_chat_formatter: {name} is {str(text)[:60]}: need a string")
+    formatter = Jinja2ChatFormatter(*texts, add_generation_prompt=add_generation_prompt)
+
+    def answer(*, messages: Messages, **others: Any) -> ChatFormatterResponse:
+        found = formatter(messages=messages, **others)
+        return ChatFormatterResponse(found.prompt, [formatter.eos_token, formatter.bos_token], added_special=True)
+
+    return answer
+
+
+def hf_tokenizer_config_to_chat_completion_handler(
+    tokenizer_config: Mapping[str, Any], add_generation_prompt: bool = True
+) -> Callable[..., Any]:
+    """The same as a handler."""
+    formatter = hf_tokenizer_config_to_chat_formatter(tokenizer_config, add_generation_prompt)
+    return chat_formatter_to_chat_completion_handler(formatter)
+
+
+def guess_chat_format_from_gguf_metadata(metadata: Mapping[str, str]) -> str | None:
+    """The name of a format for the keys of a file: "chatml" where it has that template; None where it has another."""
+    return "chatml" if metadata.get("tokenizer.chat_template") == CHATML_CHAT_TEMPLATE else None
+
+
 for _name, _format in FORMATS.items():
     register_chat_format(_name)(_format)
-register_chat_format("chatml-function-calling")(FORMATS["chatml"])
+    globals()["format_" + _name.replace("-", "_").replace("llama_", "llama").replace("baichuan_2", "baichuan2")] = (
+        _format
+    )
+chatml_function_calling = chat_formatter_to_chat_completion_handler(FORMATS["chatml"])
+REGISTRY.register_chat_completion_handler("chatml-function-calling", chatml_function_calling, overwrite=True)

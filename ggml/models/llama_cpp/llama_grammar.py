@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
+from ..chat.schemas import closed
+
 LLAMA_GRAMMAR_DEFAULT_ROOT = "root"
+JSON_GBNF = r"""
+root ::= object
+value ::= object | array | string | number | "true" | "false" | "null"
+object ::= "{" ws (pair ("," ws pair)*)? "}" ws
+pair ::= string ws ":" ws value ws
+array ::= "[" ws (value ws ("," ws value ws)*)? "]"
+string ::= "\"" ([^"\\\x00-\x1F] | "\\" (["\\/bfnrt] | "u" hex hex hex hex))* "\""
+hex ::= [0-9a-fA-F]
+number ::= "-"? ("0" | [1-9] [0-9]*) ("." [0-9]+)? ([eE] [-+]? [0-9]+)?
+ws ::= [ \t\n]{0,20}
+"""
+JSON_ARR_GBNF = JSON_GBNF.replace("root ::= object", "root ::= array")
+LIST_GBNF = r"""
+root ::= item+
+item ::= "- " [^\r\n\x0b\x0c\x85\u2028\u2029]+ "\n"
+"""
 
 
 class LlamaGrammar:
@@ -38,8 +57,17 @@ class LlamaGrammar:
 
     @classmethod
     def from_json_schema(cls, json_schema: Any, verbose: bool = True) -> LlamaGrammar:
-        """JSON that is valid for a schema: JSON text, or a dict."""
-        return cls(language={"json_schema": json_schema})
+        """JSON that is valid for a schema: JSON text, or a dict. See `closed`."""
+        return cls(language={"json_schema": closed(json_schema)})
+
+
+def json_schema_to_gbnf(schema: str | Mapping[str, Any], prop_order: Any = None) -> str:
+    """A grammar of JSON that is valid for a schema, for LlamaGrammar.from_string: in Lark's form, with the schema.
+
+    Properties come in the order of the schema.
+    """
+    own = closed(schema)
+    return f"start: %json {own if isinstance(own, str) else json.dumps(own)}"
 
 
 def language_of(caller: str, grammar: Any, response_format: Any = None) -> dict[str, Any]:
@@ -64,4 +92,4 @@ def _of_format(caller: str, given: Any) -> dict[str, Any]:
     schema = inner.get("schema") if isinstance(inner, Mapping) and "schema" in inner else given.get("schema", inner)
     if schema is None and kind == "json_schema":
         raise ValueError(f"{caller}: response_format has no schema: need {{'json_schema': {{'schema': ...}}}}")
-    return {"json": True} if schema is None else {"json_schema": schema}
+    return {"json": True} if schema is None else {"json_schema": closed(schema)}

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..chat.schemas import NAMED, VALUES
 from ..text.encoders import optional_module
 from .chain import Constraint
 from .choice import exclude_tokens
@@ -28,8 +29,6 @@ COMPILED = 32  # languages that are kept for a vocabulary
 KINDS = ("json_schema", "json", "regex", "grammar", "choices")
 # White space between the parts of JSON: as models write it, and never without end.
 WHITE = {"whitespace_pattern": r" ?|\n{1,2}[ \t]{0,20}"}
-NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")  # schemas by other names
-VALUES = ("enum", "const", "default", "examples", "example", "required")  # no schemas within
 QUICK = 1e-4  # seconds: a mask that takes less is computed where it is needed, as another thread would take longer
 NO_TOKEN = "no token of the vocabulary continues the text in its language"
 FAULTS = {  # beginnings of llguidance's messages, and the keyword whose value they name
