@@ -159,6 +159,33 @@ def test_folders_are_opened_without_files(converted):
         assert error(np.concatenate(model.embed_image(PICTURES)), record["embeddings"]) < 1e-9
 
 
+@pytest.mark.parametrize("kind", ["qwen2vl", "qwen25vl"])
+def test_settings_of_texts_may_stand_beside_those_of_the_encoder(tmp_path, kind):
+    record = hf_images.record(kind)
+    config = record["config"]
+    text = config.pop("text_config")
+    rope = text.pop("rope_parameters")
+    scaling = {"type": "mrope", "mrope_section": rope["mrope_section"]}
+    record["config"] = {**text, "rope_theta": rope["rope_theta"], "rope_scaling": scaling, **config}
+    folder = hf_images.write_folder(tmp_path / "model", record)
+    with pytest.warns(UserWarning, match="no tokenizer"):
+        model = load(folder, mmproj=folder, kv_type="f32")
+    with model:
+        assert error(model.logits(prompt_of(model))[::3], record["logits"]) < 1e-9
+
+
+def test_the_width_of_the_feed_forward_part_is_that_of_the_tensors(tmp_path):
+    record = hf_images.record("qwen2vl")
+    hf_images.write_folder(tmp_path / "model", record)
+    with pytest.warns(UserWarning, match="no tokenizer"):
+        convert(tmp_path / "model", tmp_path / "text.gguf", mmproj=tmp_path / "mmproj.gguf")
+    key = "clip.vision.feed_forward_length"
+    path = changed_file((None, tmp_path / "mmproj.gguf"), tmp_path, {key: 999}, ())
+    tower = Tower(path)
+    assert error(tower.encode(PICTURES[0], "test").rows, record["embeddings"][:48]) < 1e-9
+    tower.close()
+
+
 def test_the_end_of_a_row_is_in_the_encoder(tmp_path):
     record = hf_images.record("pixtral")
     folder = hf_images.write_folder(tmp_path / "model", record)
@@ -391,13 +418,13 @@ def test_a_model_without_an_encoder_takes_no_pictures(files):
 
 
 def changed_file(files, tmp_path, change=None, drop=()):
-    """The encoder with other keys, or without some keys and tensors."""
+    """The encoder with other or further keys, or without some keys and tensors."""
     reader, path = gguf.GGUFReader(files[1]), tmp_path / "changed.gguf"
     writer = gguf.GGUFWriter(path, "clip")
-    for name, field in reader.fields.items():
+    values = {name: field.contents() for name, field in reader.fields.items()} | (change or {})
+    for name, value in values.items():
         if name.startswith(("GGUF.", "general.arch")) or name in drop:
             continue
-        value = (change or {}).get(name, field.contents())
         if isinstance(value, list):
             writer.add_array(name, value)
         else:
@@ -417,6 +444,14 @@ def changed_file(files, tmp_path, change=None, drop=()):
     "change, drop, message",
     [
         ({"clip.projector_type": "other"}, (), "'clip.projector_type' is 'other': need one of mlp"),
+        ({"clip.vision.preproc_image_size": 16384}, (), "pictures become 268435456 pixels: need at most 67108864"),
+        ({"clip.vision.image_grid_pinpoints": [28, 28, 0, 28]}, (), "image_grid_pinpoints' is .*: need sizes"),
+        ({"clip.vision.wa_layer_indexes": [-1]}, (), "wa_layer_indexes' is .*: need layers"),
+        (
+            {"clip.projector_type": "lfm2", "clip.vision.projector.scale_factor": 64, "clip.vision.patch_size": 28},
+            (),
+            "a token is 1792 x 1792 pixels: need at most 1024",
+        ),
         ({"clip.vision.patch_size": 0}, (), "'clip.vision.patch_size' is 0: need an integer from 1"),
         ({"clip.vision.image_mean": [0.5]}, (), r"'clip.vision.image_mean' is \[0.5\]: need three numbers"),
         ({"clip.vision.image_std": [0.0, 1.0, 1.0]}, (), "'clip.vision.image_std'"),

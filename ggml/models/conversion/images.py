@@ -349,8 +349,8 @@ def qwen(s: Settings, width: str = "hidden_size", **more: Any) -> Keys:
         s.images.require(name, value, default=value)
     s.images.require("do_resize", True, default=True)
     size = s.images.inside("size")
-    least = s.images.integer("min_pixels", default=size.integer("shortest_edge", default=56 * 56, high=1 << 27))
-    most = s.images.integer("max_pixels", default=size.integer("longest_edge", default=28 * 28 * 1280, high=1 << 27))
+    least = s.images.integer("min_pixels", default=size.integer("shortest_edge", default=56 * 56, high=1 << 26))
+    most = s.images.integer("max_pixels", default=size.integer("longest_edge", default=28 * 28 * 1280, high=1 << 26))
     fields = {
         **v.values, "image_size": more.pop("image_size", 560), "num_attention_heads": v.values.get("num_heads"),
         "num_hidden_layers": v.values.get("depth"), "hidden_size": v.integer(width), **more,

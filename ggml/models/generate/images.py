@@ -91,9 +91,9 @@ class Images:
         width = self.runner.config.n_embd
         return [self._encoded("embed_image", image).rows[:, :width] for image in given]
 
-    def _encoded(self, caller: str, image: Any) -> Encoded:
+    def _encoded(self, caller: str, image: Any, most: int | None = None) -> Encoded:
         with self.runner.lock:
-            return self._encoder(caller).encode(image, caller)
+            return self._encoder(caller).encode(image, caller, most)
 
     def image_tokens(self, image: Any) -> list[int]:
         """The tokens that stand for a picture in a prompt, with those of the texts that the model expects around it.
@@ -125,7 +125,7 @@ class Images:
             text += texts[i] if i < len(texts) else ""
             if i >= len(images):
                 break
-            encoded = self._encoded(caller, images[i])
+            encoded = self._encoded(caller, images[i], self.runner.n_ctx - len(ids))
             for part in encoded.prompt:
                 if isinstance(part, str):
                     text += part
