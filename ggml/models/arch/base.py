@@ -186,6 +186,12 @@ class Linear:
             y = ggml.ggml_add(self.ctx, y, ggml.ggml_scale(self.ctx, low, pair.scale))
         return y
 
+    def with_pictures(self, x: Tensor) -> Tensor:
+        """x with embeddings of pictures in place of those of tokens, in graphs that may have some."""
+        if self.inputs.vectors is None:
+            return x
+        return ggml.ggml_add(self.ctx, ggml.ggml_mul(self.ctx, x, self.inputs.texts), self.inputs.vectors)
+
 
 class Norms(Linear):
     """Sums, factors, norms, limits."""
