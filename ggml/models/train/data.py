@@ -169,7 +169,8 @@ def rows(examples: Iterable[Example], length: int, bos: int | None = None, toget
     for ids, targets, pictures in parts:
         if used + len(ids) > length or not together:
             # unused places at the end are a text of their own, number -1
-            made.append(Row(*(np.full(length, value, np.int32) for value in (0, -1, 0, -1)), {}))
+            empty, none = np.zeros(length, np.int32), np.full(length, -1, np.int32)
+            made.append(Row(empty, none, empty.copy(), none.copy(), {}))
             used = 0
         row, place = made[-1], slice(used, used + len(ids))
         row.ids[place], row.targets[place], row.positions[place] = ids, targets, np.arange(len(ids))
