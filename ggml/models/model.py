@@ -17,6 +17,7 @@ from .ranking import Ranking
 from .run.adapters import Adapting
 from .run.runner import Runner
 from .score import Embedding, Scoring
+from .search import Searching
 from .state import States
 from .trace import Inspecting
 from .train.finetune import Finetuning
@@ -76,8 +77,9 @@ class Model(Owner):
         self.writer = Generating(self.runner, self.prompts, self.images)
         self.scoring, self.embedding = Scoring(self.runner, self.prompts), Embedding(self.runner, self.prompts)
         self.ranking = Ranking(self.runner, self.prompts, self.embedding)
-        self.states, self.inspecting = States(self.runner, self.prompts), Inspecting(self.runner)
-        self.adapting, self.finetuning = Adapting(self.runner), Finetuning(self.runner, self.prompts)
+        self.searching = Searching(self.images, self.embedding)
+        self.states, self.inspecting = States(self.runner, self.prompts), Inspecting(self.runner, self.images)
+        self.adapting, self.finetuning = Adapting(self.runner), Finetuning(self.runner, self.prompts, self.images)
         self.differentiating = Gradients(self.runner, self.prompts)
 
     config: Config = property(lambda self: self.runner.config)  # type: ignore[assignment]
@@ -96,6 +98,7 @@ class Model(Owner):
     logits, log_probabilities = of("scoring", Scoring.logits), of("scoring", Scoring.log_probabilities)
     perplexity, embed = of("scoring", Scoring.perplexity), of("embedding", Embedding.embed)
     classify, rank = of("ranking", Ranking.classify), of("ranking", Ranking.rank)
+    similarity = of("searching", Searching.similarity)
     feed, fed, reset = of("states", States.feed), of("states", States.fed), of("states", States.reset)
     held = of("states", States.held)
     save_state, load_state = of("states", States.save_state), of("states", States.load_state)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from .._errors import named
-from .arch import heads
+from .arch import heads, text_of
 from .generate.prompts import Prompts
 from .run.batch import Batch, Piece
 from .run.decoder import STEP
 from .run.encoder_decoder import Decoding, has_decoder
 from .run.heads import head_of
 from .run.runner import Runner
-from .run.whole_texts import states_of
+from .run.whole_texts import normalized, states_of
 
 
 class Scoring:
@@ -167,16 +167,24 @@ class Embedding:
         kind = pooling or {"none": "mean", "rank": heads.pooled_by(config)}.get(config.pooling, config.pooling)
         if kind not in ("mean", "cls", "last", "none"):
             raise ValueError(f"embed: pooling is {pooling!r}: need 'mean', 'cls', 'last' or 'none'")
-        tokens = [self.prompts.ids("embed", text) for text in texts]
-        rows = self.in_order("embed", tokens, None, kind)
-        if kind == "none":
+        rows = self.embedded("embed", texts, kind)
+        if isinstance(rows, list):
             return [normalized(row) for row in rows] if normalize else rows
+        return normalized(rows) if normalize else rows
+
+    def embedded(self, caller: str, texts: Sequence[str | bytes | Sequence[int]], kind: str) -> Any:
+        """The embeddings of texts, [n_texts, width]; for the kind "none" a list of [tokens, C]."""
+        config = self.runner.config
+        tokens = [text_of(config, self.prompts.ids(caller, text)) for text in texts]
+        rows = self.in_order(caller, tokens, None, kind)
+        if kind == "none":
+            return rows
         out = np.array(rows, np.float32).reshape(len(tokens), config.n_embd)
         if len(out) and heads.has_dense(self.runner.weights):
-            with self.runner.lock, named("embed"):
-                self.runner.check_undivided("embed")
+            with self.runner.lock, named(caller):
+                self.runner.check_undivided(caller)
                 out = head_of(self.runner.parts(), heads.dense, out, self.runner.threads)
-        return normalized(out) if normalize else out
+        return out
 
     def in_order(
         self, caller: str, texts: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, kind: str = "none"
@@ -212,8 +220,3 @@ def pooled(states: np.ndarray, kind: str) -> np.ndarray:
     if kind == "none":
         return states.copy()
     return states.mean(0) if kind == "mean" else states[0 if kind == "cls" else -1].copy()
-
-
-def normalized(rows: np.ndarray) -> np.ndarray:
-    """Rows of Euclidean length 1."""
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

@@ -564,3 +564,43 @@ def test_handlers_show_each_picture(files, name):
         llama.create_chat_completion(messages, max_tokens=1)
         held = llama.model.held()
     assert sum(token < 0 for token in held) == 32
+
+
+# ---- inside the encoder ----------------------------------------------------------------------------------------------
+def test_the_encoder_is_traced(model):
+    assert {"v.embd", "v.blk.0.out", "v.blk.1.out", "v.result", "blk.0.attn_out"} <= set(model.points())
+    assert "v.blk.0.attn_q.in" in model.points(inputs=True)
+    wanted = model.embed_image(PICTURES)
+    with model.trace("v.*", "v.blk.1.ffn_up.in", "blk.0.attn_out") as t:
+        found = model.embed_image(PICTURES)
+        ids = model.image_tokens(PICTURES[0])
+        model.logits(ids)
+    assert np.array_equal(np.concatenate(found), np.concatenate(wanted))
+    assert np.array_equal(t["v.result"], np.concatenate(found))  # each was encoded once
+    assert t["v.blk.0.out"].shape == (2 * 17, 32) and t["v.blk.1.ffn_up.in"].shape == (2 * 17, 32)
+    assert t["blk.0.attn_out"].shape == (16, 64)
+    with model.trace("v.embd") as t:
+        model.logits(model.tokenize("ab"))
+    with pytest.raises(KeyError, match="was not computed"):
+        t["v.embd"]
+
+
+def test_the_encoder_is_edited(model):
+    before = model.embed_image(PICTURES[0])[0]
+    ids = model.image_tokens(PICTURES[0])
+    with model.edit("v.blk.0.out", lambda values: values * 0.5):
+        changed = model.embed_image(PICTURES[0])[0]
+        assert error(changed, before) > 1e-3
+        assert not set(model.image_tokens(PICTURES[0])) & set(ids)
+        with model.edit("v.result", lambda values: np.zeros_like(values)):
+            assert not model.embed_image(PICTURES[0])[0].any()
+    assert np.array_equal(model.embed_image(PICTURES[0])[0], before)
+    with model.edit("v.result", lambda values: values[:, :3]), pytest.raises(ValueError, match="edit: .*v.result"):
+        model.embed_image(PICTURES[0])
+    calls = []
+    with model.edit("v.embd", lambda values: calls.append(model.embed_image(PICTURES[1]))):
+        with pytest.raises(RuntimeError, match="embed_image: the model is computing"):
+            model.embed_image(PICTURES[0])
+    with pytest.raises(ValueError, match="edit: there is no point 'v.blk.9.out'"):
+        model.edit("v.blk.9.out", lambda values: None)
+    assert np.array_equal(model.embed_image(PICTURES[0])[0], before)

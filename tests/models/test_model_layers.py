@@ -14,7 +14,7 @@ from ggml.models import Model  # noqa: E402
 FOLDER = Path(models.__file__).parent
 FILES = sorted(path for path in FOLDER.rglob("*.py"))
 LAYERS = [{"files"}, {"text"}, {"chat"}, {"arch"}, {"vision"}, {"conversion"}, {"run"}, {"sample"}, {"generate"},
-          {"train", "score", "state", "trace"}, {"ranking"}, {"model", "_merge"}, {"llama_cpp"},
+          {"train", "score", "state", "trace"}, {"ranking", "search"}, {"model", "_merge"}, {"llama_cpp"},
           {"__init__"}]  # fmt: skip
 LIBRARY = {"sys._getframe", "os._exit", "Form._make", "super()._parse"}  # of Python and jinja2, not ours
 

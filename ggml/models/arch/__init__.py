@@ -14,6 +14,10 @@ and, where the file has keys of its own for the architecture, a fourth:
 and, where layers keep something else of the tokens before than keys and values, a fifth:
 
     caches(c) -> list       for each layer of a model with Config c what it keeps, see keeps.py
+
+and, where the embedding of a text depends on the first of its tokens alone, a sixth:
+
+    text(c, ids) -> list    those of them
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from ..files.config import Config
 from . import (
     bert,
     bitnet,
+    clip,
     deepseek2,
     dense_first,
     falcon_h1,
@@ -149,6 +154,7 @@ FAMILIES = {
     "gemma3n": Family(gemma3n, NEOX, window_pattern=5, rope_base_local=10000.0, final_softcap=30.0),
     "gemma4": Family(gemma4, NEOX, window_pattern=6, rope_base_local=10000.0),
     "gpt2": Family(gpt2, rms=False),
+    "clip": Family(clip, rms=False, logits=False),  # the encoder of texts; also SigLIP
     "bert": Family(bert, rms=False, causal=False, logits=False),
     "nomic-bert": Family(bert, NEOX, rms=False, causal=False, logits=False),
     "nomic-bert-moe": Family(bert, NEOX, rms=False, causal=False, logits=False),
@@ -177,6 +183,12 @@ def register(name: str, family: Family) -> None:
         if not callable(getattr(family.module, function, None)):
             raise TypeError(f"register: the module of architecture {name!r} has no function {function!r}")
     FAMILIES[name] = family
+
+
+def text_of(config: Config, ids: list[int]) -> list[int]:
+    """The tokens of a text that its embedding depends on."""
+    module = FAMILIES[config.arch].module
+    return list(module.text(config, ids)) if hasattr(module, "text") else ids
 
 
 def caches_of(config: Config) -> list[Any]:

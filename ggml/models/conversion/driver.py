@@ -21,6 +21,7 @@ from .images import plan_images
 from .parts import Keys
 from .peft import from_peft, is_adapter, is_gguf, to_peft
 from .plan import Weight, check, new_tensor, plan_keys, plan_weights, row_of
+from .search import with_pictures
 from .vocabulary import vocabulary
 
 
@@ -81,7 +82,7 @@ def convert(
         rows = weights["token_embd.weight"].shape[0] if weights else 0
         if rows:
             keys.setdefault(f"{row.arch}.vocab_size", rows)
-        keys |= vocabulary(checkpoint, rows)
+        keys, weights = with_pictures(checkpoint, keys | vocabulary(checkpoint, rows), weights)
         importance = quantization.read_importance(imatrix, "convert") if imatrix is not None else {}
         write(checkpoint, os.fspath(out), keys, weights, type and type.upper(), importance, progress)
         if mmproj is not None and images is not None:

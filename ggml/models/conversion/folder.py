@@ -15,8 +15,10 @@ from ..._errors import rename
 from ..._owners import Owner
 from ..files.model_file import ModelFile
 from .checkpoint import Checkpoint
+from .example_clip import is_example, read_example
 from .images import plan_images
 from .plan import Weight, check, new_tensor, plan_keys, plan_weights, row_of
+from .search import with_pictures
 from .stored import as_bf16, as_floats
 from .vocabulary import vocabulary
 
@@ -37,7 +39,9 @@ def open_images(path: str | os.PathLike[str], mmap: bool = True) -> ModelFile | 
 
 
 def open_model(path: str | os.PathLike[str], mmap: bool = True) -> ModelFile | FolderFile:
-    """Opens a GGUF file or a folder with a model."""
+    """Opens a GGUF file, a folder with a model, or a file of the bindings' example clip."""
+    if is_example(path):
+        return ExampleFile(path, False)
     return FolderFile(path, mmap) if is_folder(path) else ModelFile(path, mmap)
 
 
@@ -47,7 +51,8 @@ def plan_text(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Weight]
     keys = plan_keys(checkpoint, row)
     weights = plan_weights(checkpoint, row)
     check(checkpoint, keys, weights, row)
-    return keys | vocabulary(checkpoint, weights["token_embd.weight"].shape[0]), weights
+    keys |= vocabulary(checkpoint, weights["token_embd.weight"].shape[0])
+    return with_pictures(checkpoint, keys, weights)
 
 
 class Keys(dict[str, Any]):
@@ -88,13 +93,16 @@ class FolderFile(Owner):
 
     def _open(self, mmap: bool, plan: Plan) -> None:
         checkpoint = Checkpoint(self.path)
-        keys, weights = plan(checkpoint)
-        self.metadata = Keys(keys)
-        for name, weight in weights.items():
-            self._add(checkpoint, name, weight, mmap)
+        self._add_all(checkpoint, *plan(checkpoint), mmap)
         checkpoint.close()
 
-    def _add(self, checkpoint: Checkpoint, name: str, weight: Weight, mmap: bool) -> None:
+    def _add_all(self, checkpoint: Any, keys: dict[str, Any], weights: dict[str, Weight], mmap: bool) -> None:
+        """Adds the keys and tensors."""
+        self.metadata = Keys({k: list(v) if isinstance(v, bytes) else v for k, v in keys.items()})
+        for name, weight in weights.items():
+            self._add(checkpoint, name, weight, mmap)
+
+    def _add(self, checkpoint: Any, name: str, weight: Weight, mmap: bool) -> None:
         """Adds a tensor, in the pages of its shard if it needs no change."""
         memory, part = None, weight.part
         stays = len(weight.parts) == 1 and part.unchanged and weight.parts[0].scales is None
@@ -121,6 +129,13 @@ class FolderFile(Owner):
         if self._ctx is not None:
             ggml.ggml_free(self._ctx)
             self._ctx = None
+
+
+class ExampleFile(FolderFile):
+    """A file of the bindings' example clip in place of a ModelFile. Its tensors are in memory."""
+
+    def _open(self, mmap: bool, plan: Plan) -> None:
+        self._add_all(None, *read_example(self.path), False)
 
 
 def as_load(message: str) -> str:

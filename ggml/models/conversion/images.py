@@ -25,7 +25,7 @@ from .stored import Stored
 
 # What class names put before the names of an encoder's tensors, and of a projector's
 ENCODERS = ("vision_tower.vision_model.", "vision_tower.", "vision_model.", "visual.")
-PROJECTORS = ("multi_modal_projector.", "connector.")
+PROJECTORS = ("multi_modal_projector.", "connector.", "visual_")
 F32 = ggml.GGML_TYPE_F32
 
 VIT = {
@@ -168,7 +168,7 @@ class ImageRow(NamedTuple):
         names: for the names of tensors what they become, as in Row; or a function of the encoder's settings.
         keys: function of the settings that gives the keys, without `clip.vision.` before them.
         dropped: names of tensors that are not needed.
-        settings: those of the encoder that a folder may lack.
+        defaults: settings of the encoder that files may leave out.
     """
 
     classes: str
@@ -176,7 +176,7 @@ class ImageRow(NamedTuple):
     names: Mapping[str, Any] | Callable[[Fields], Mapping[str, Any]]
     keys: Callable[[Settings], Keys]
     dropped: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = {}
+    defaults: Mapping[str, Any] = {}
 
     def names_of(self, v: Fields) -> Mapping[str, Any]:
         """`names` for the settings of an encoder."""
@@ -186,7 +186,7 @@ class ImageRow(NamedTuple):
 def vision_of(checkpoint: Checkpoint, row: ImageRow) -> Fields:
     """The settings of the encoder."""
     given = checkpoint.config.inside("vision_config")
-    return Fields({**row.settings, **{k: v for k, v in given.values.items() if v is not None}}, given.where)
+    return Fields({**row.defaults, **{k: v for k, v in given.values.items() if v is not None}}, given.where)
 
 
 def usual(s: Settings, mean: list[float], std: list[float]) -> Keys:
@@ -207,6 +207,11 @@ def usual(s: Settings, mean: list[float], std: list[float]) -> Keys:
         "image_mean": [float(x) for x in s.images.array("image_mean", (int, float), 3, default=mean)],
         "image_std": [float(x) for x in s.images.array("image_std", (int, float), 3, default=std)],
     }
+
+
+def with_eps(s: Settings, eps: float) -> Settings:
+    """Settings with another epsilon of the norms where the folder names none."""
+    return Settings(s.model, Fields({"layer_norm_eps": eps, **s.vision.values}, s.vision.where), s.images)
 
 
 def side(v: Fields, name: str, high: int) -> int:
@@ -239,8 +244,7 @@ def pixtral(s: Settings) -> Keys:
     rope = s.vision.inside("rope_parameters")
     if rope.number("rope_theta", default=s.vision.number("rope_theta", default=10000.0)) != ROPE_BASE:
         raise rope.wrong("rope_theta", rope.values.get("rope_theta"), f"{ROPE_BASE:g}")
-    vision = Fields({"layer_norm_eps": 1e-5, **s.vision.values}, s.vision.where)
-    keys = usual(Settings(s.model, vision, s.images), CLIP_MEAN, CLIP_STD)
+    keys = usual(with_eps(s, 1e-5), CLIP_MEAN, CLIP_STD)
     if s.model.has("spatial_merge_size"):
         s.model.require("rms_norm_eps", 1e-5)  # that of the norm before the merging matrix
         keys["spatial_merge_size"] = s.model.integer("spatial_merge_size", high=64)
@@ -252,7 +256,7 @@ def llava(s: Settings, in_tiles: bool = False) -> Keys:
     s.model.require("projector_hidden_act", "gelu", default="gelu")
     clip = s.vision.text("model_type", default="clip_vision_model") == "clip_vision_model"
     s.model.require("vision_feature_select_strategy", "default" if clip else "full", default="default")
-    keys = usual(s, CLIP_MEAN, CLIP_STD)
+    keys = usual(with_eps(s, 1e-5) if clip else s, CLIP_MEAN, CLIP_STD)
     layers = keys["block_count"]
     chosen = s.model.values.get("vision_feature_layer", -2)
     chosen = chosen[0] if isinstance(chosen, list) and len(chosen) == 1 else chosen
@@ -262,14 +266,43 @@ def llava(s: Settings, in_tiles: bool = False) -> Keys:
     keys["feature_layer"] = [keys["block_count"]]  # without it, llama.cpp leaves out the last of the layers
     pad = s.images.flag("do_pad", False)
     keys["image_aspect_ratio"] = "pad" if pad else "crop"
-    side = {"shortest_edge": keys["image_size"]}, {"height": keys["image_size"], "width": keys["image_size"]}
-    s.images.require("size", *side, keys["image_size"], default=side[0])
-    if in_tiles:
-        keys["image_aspect_ratio"] = "anyres"
-    if in_tiles or not pad:
-        s.images.require("do_center_crop", True, default=True)
-        s.images.require("crop_size", side[1], keys["image_size"], default=side[1])
-    return keys
+    side = sides(keys["image_size"])
+    s.images.require("size", *side, default=side[0])
+    cropping = {} if pad and not in_tiles else cropped(s, keys["image_size"])
+    return keys | cropping | ({"image_aspect_ratio": "anyres"} if in_tiles else {})
+
+
+def sides(side: int) -> tuple[Any, ...]:
+    """How preprocessors write the size of a picture whose shorter side, or both, have so many pixels."""
+    return {"shortest_edge": side}, {"height": side, "width": side}, side
+
+
+def cropped(s: Settings, side: int) -> Keys:
+    """The middle of the picture becomes a square."""
+    shorter, both, plain = sides(side)
+    s.images.require("size", shorter, plain, default=shorter)
+    s.images.require("do_center_crop", True, default=True)
+    s.images.require("crop_size", both, plain, default=both)
+    return {"image_aspect_ratio": "crop"}
+
+
+def resample(s: Settings, default: int) -> Keys:
+    """The kernel by which pictures are resized, where it is not the usual one."""
+    kernel = s.images.integer("resample", default=default, high=3)
+    return {} if kernel == 3 else {"resample": kernel}
+
+
+def clip(s: Settings) -> Keys:
+    keys = usual(s, CLIP_MEAN, CLIP_STD)
+    return keys | cropped(s, keys["image_size"]) | resample(s, 3)
+
+
+def siglip(s: Settings) -> Keys:
+    s.vision.require("vision_use_head", True, default=True)
+    keys = usual(s, [0.5] * 3, [0.5] * 3)
+    both = sides(keys["image_size"])[1]
+    s.images.require("size", both, default=both)
+    return keys | resample(s, 3)
 
 
 def llava_next(s: Settings) -> Keys:
@@ -390,7 +423,23 @@ def qwen3(s: Settings) -> Keys:
     return keys | {"is_deepstack_layers": [i in taken for i in layers]}
 
 
+VIT_BASE = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12,
+            "image_size": 224}  # fmt: skip
+CLIP_VISION = {**VIT_BASE, "patch_size": 32, "layer_norm_eps": 1e-5, "model_type": "clip_vision_model"}
+HEAD = {
+    "head.probe": Part("v.head.query.weight", shape=flat),
+    "head.attention.in_proj_weight": [Part(f"v.head.attn_{q}.weight", slices(3, i)) for i, q in enumerate("qkv")],
+    "head.attention.in_proj_bias": [Part(f"v.head.attn_{q}.bias", slices(3, i)) for i, q in enumerate("qkv")],
+    "head.attention.out_proj": "v.head.attn_out",
+    "head.layernorm": "v.head.ln",
+    "head.mlp.fc1": "v.head.ffn_up",
+    "head.mlp.fc2": "v.head.ffn_down",
+}
 ROWS = [
+    ImageRow("CLIPModel", "clip", {**VIT, "projection": "mm.model.fc"}, clip, ("embeddings.position_ids",),
+             CLIP_VISION),
+    ImageRow("SiglipModel", "siglip", {**VIT, **HEAD}, siglip, ("embeddings.position_ids",),
+             {**VIT_BASE, "patch_size": 16}),
     ImageRow("LlavaForConditionalGeneration", "mlp", {**VIT, "linear_1": "mm.0", "linear_2": "mm.2"}, llava,
              ("post_layernorm", "embeddings.position_ids", "head.*")),
     ImageRow("LlavaNextForConditionalGeneration", "mlp",
@@ -405,12 +454,12 @@ ROWS = [
     ImageRow("Idefics3ForConditionalGeneration SmolVLMForConditionalGeneration", "idefics3",
              {**VIT, "modality_projection.proj": "mm.model.fc"}, idefics3),
     ImageRow("Qwen2VLForConditionalGeneration", "qwen2vl_merger", QWEN, qwen2,
-             settings={"hidden_act": "quick_gelu", "depth": 32, "embed_dim": 1280, "num_heads": 16, "patch_size": 14}),
+             defaults={"hidden_act": "quick_gelu", "depth": 32, "embed_dim": 1280, "num_heads": 16, "patch_size": 14}),
     ImageRow("Qwen2_5_VLForConditionalGeneration", "qwen2.5vl_merger", QWEN, qwen25,
-             settings={"hidden_act": "silu", "depth": 32, "num_heads": 16, "patch_size": 14,
+             defaults={"hidden_act": "silu", "depth": 32, "num_heads": 16, "patch_size": 14,
                        "intermediate_size": 3420}),
     ImageRow("Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration", "qwen3vl_merger", qwen3_names, qwen3,
-             settings={"hidden_act": "gelu_pytorch_tanh", "depth": 27, "hidden_size": 1152, "num_heads": 16,
+             defaults={"hidden_act": "gelu_pytorch_tanh", "depth": 27, "hidden_size": 1152, "num_heads": 16,
                        "patch_size": 16, "intermediate_size": 4304}),
 ]  # fmt: skip
 BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}
@@ -541,12 +590,12 @@ def check_images(checkpoint: Checkpoint, keys: Keys, weights: Mapping[str, Weigh
         row, config = vision_config(keys, checkpoint.folder)
         tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
         across = smallest(row, config)
-        _, result = tower_nodes(ctx, ctx, row, config, tensors, across, across)
+        _, _, result = tower_nodes(ctx, ctx, row, config, tensors, across, across)
         unused = sorted(set(weights) - tensors.used - {ROW_END})
         if unused:
             raise ValueError(f"the projector {keys['clip.projector_type']!r} does not use tensor {unused[0]!r}")
         width = keys[f"{ARCH}.projection_dim"] * (1 + sum(keys.get(f"{ARCH}.is_deepstack_layers", [])))
-        if result.contents.ne[0] != width:
+        if not row.pooled and result.contents.ne[0] != width:
             raise ValueError(f"embeddings have {result.contents.ne[0]} elements, the text model {width}")
     except ValueError as error:
         text = bare_message(error).removeprefix("convert: ").removeprefix(f"{checkpoint.folder}: ")

@@ -31,8 +31,8 @@ from .stored import Stored, as_floats
 from .t5 import with_output
 
 # What class names put before the names of their parts: the first that fits is left out
-PREFIXES = ("model.language_model.", "model.text_model.", "language_model.model.", "language_model.", "model.",
-             "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.")  # fmt: skip
+PREFIXES = ("model.language_model.", "model.text_model.", "text_model.", "language_model.model.", "language_model.",
+            "model.", "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "embed_vision.", "audio_tower.",
           "embed_audio.", "connector.", "image_newline")  # fmt: skip
 DENSE = {f"{name}.linear": name for name in heads.DENSE}

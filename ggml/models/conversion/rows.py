@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arch.gemma import LARGE
 from ..arch.llama4 import WITHOUT_NORMS
-from . import recurrent, t5
+from . import clip, recurrent, t5
 from .classes import with_classes
 from .fields import Fields
 from .parts import (
@@ -975,6 +975,7 @@ ROWS = [
     Row("Gemma3nForCausalLM Gemma3nForConditionalGeneration", "gemma3n", GEMMA3N, gemma3n, dropped=DROPPED),
     Row("Gemma4ForCausalLM Gemma4ForConditionalGeneration", "gemma4", GEMMA4, gemma4, gemma4_factors, DROPPED),
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
+    *clip.ROWS,
     BERT_ROW,
     ROBERTA_ROW,
     Row("T5ForConditionalGeneration UMT5ForConditionalGeneration", "t5", t5.NAMES, t5.encoder_decoder,

@@ -10,8 +10,11 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from ..text.encoders import BYTE, BYTE_NAME, CONTROL, NORMAL, SPACE, UNKNOWN, UNUSED, USER_DEFINED
+from ..text.encoders import BYTE, BYTE_NAME, CONTROL, NORMAL, SPACE, UNKNOWN, UNUSED, USER_DEFINED, Clip
+from ..text.normal import BARE_WORDS, LOWERCASE
+from ..text.pretokenizers import CLIP_WORDS
 from .checkpoint import Checkpoint, optional
+from .clip import SIGLIP
 from .fields import Fields, optional_json, read_json, shown
 from .parts import Keys
 from .pretokenizer import name_of
@@ -21,7 +24,10 @@ PREFIX = "tokenizer.ggml."
 SPECIAL = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "sep_token": "seperator",
            "pad_token": "padding", "mask_token": "mask"}  # fmt: skip
 NEVER = -1e6  # score of a token that merging never makes
-CLASSES = {"GPT2Tokenizer": "gpt-2", "Qwen2Tokenizer": "qwen2", "CodeGenTokenizer": "phi-2"}  # without tokenizer.json
+CLASSES = {"GPT2Tokenizer": "gpt-2", "Qwen2Tokenizer": "qwen2", "CodeGenTokenizer": "phi-2",
+           "CLIPTokenizer": "clip"}  # without tokenizer.json  # fmt: skip
+CLIP_SPECIAL = ("<|startoftext|>", "<|endoftext|>")
+BARE_WORDS_CLASSES = ("SiglipModel", "Siglip2Model")
 FILES = "tokenizer.json, tokenizer.model, vocab.json and merges.txt, or vocab.txt"
 
 
@@ -75,15 +81,18 @@ def vocabulary(checkpoint: Checkpoint, rows: int) -> Keys:
     folder = checkpoint.folder
     path = os.path.join(folder, "tokenizer.json")
     whole = read_json(path) if os.path.exists(path) else {}
-    pieces = optional(folder, "tokenizer.model")
+    pieces, name = optional(folder, "tokenizer.model"), "tokenizer.model"
+    if pieces is None and checkpoint.names[0] in BARE_WORDS_CLASSES:
+        pieces, name = optional(folder, "spiece.model"), "spiece.model"
     settings = Fields(optional_json(folder, "tokenizer_config.json"), os.path.join(folder, "tokenizer_config.json"))
     model = whole.get("model")
     kind = kind_of(whole, path) if whole else ""
     if pieces is not None and kind in ("", "llama", "t5"):
-        keys = sentencepiece(pieces, os.path.join(folder, "tokenizer.model"), whole, rows)
+        keys = sentencepiece(pieces, os.path.join(folder, name), whole, rows)
     elif whole:
         assert isinstance(model, dict)
-        keys = {"gpt2": byte_level, "llama": byte_fallback, "bert": word_piece, "t5": unigram}[kind](whole, path, rows)
+        read = {"gpt2": byte_level, "clip": clip, "llama": byte_fallback, "bert": word_piece, "t5": unigram}[kind]
+        keys = read(whole, path, rows)
     elif os.path.exists(os.path.join(folder, "vocab.json")):
         keys = vocabulary_and_merges(folder, settings, rows)
     elif (lines := optional(folder, "vocab.txt")) is not None:
@@ -93,6 +102,8 @@ def vocabulary(checkpoint: Checkpoint, rows: int) -> Keys:
         return {f"{PREFIX}model": "no_vocab"}
     keys |= special_ids(checkpoint, settings, keys)
     keys |= added_around(whole, settings, keys)
+    if checkpoint.names[0] in BARE_WORDS_CLASSES:
+        keys |= cleaned(checkpoint, keys)
     return keys | templates(folder, settings)
 
 
@@ -102,6 +113,8 @@ def kind_of(whole: dict[str, Any], path: str) -> str:
     if not isinstance(model, dict):
         raise ValueError(f"convert: {path}: 'model' is {shown(model)}: need an object")
     kind = model.get("type")
+    if kind == "BPE" and model.get("end_of_word_suffix") == Clip.END:
+        return "clip"
     if kind == "BPE":
         return "llama" if model.get("byte_fallback") else "gpt2"
     if kind not in ("WordPiece", "Unigram"):
@@ -152,6 +165,34 @@ def byte_level(whole: dict[str, Any], path: str, rows: int) -> Keys:
     pre = name_of(whole.get("pre_tokenizer"), bool(model.get("ignore_merges")), path)
     merges = [f"{a} {b}" for a, b in merges_of(model, path)]
     return {f"{PREFIX}model": "gpt2", f"{PREFIX}pre": pre, **tokens.keys(rows), f"{PREFIX}merges": merges}
+
+
+def clip(whole: dict[str, Any], path: str, rows: int) -> Keys:
+    """CLIP's BPE: tokens and merges. What is done before is the same for all of this kind."""
+    model, tokens = whole["model"], Tokens(path)
+    words = [step for step in steps(whole.get("pre_tokenizer"), "pretokenizers") if step.get("type") == "Split"]
+    pattern = words[0].get("pattern") if len(words) == 1 else None
+    regex = pattern.get("Regex") if isinstance(pattern, dict) else None
+    if not isinstance(regex, str) or not regex.replace(r"[\p{L}]", r"\p{L}").replace(r"[\p{N}]", r"\p{N}").endswith(
+        CLIP_WORDS
+    ):
+        raise ValueError(f"convert: {path}: the pre-tokenizer is not known: it has {shown(words)}")
+    for text, token in table(model, path).items():
+        tokens.add(token, text)
+    tokens.add_special(whole.get("added_tokens", []))
+    merges = [f"{a} {b}" for a, b in merges_of(model, path)]
+    return {f"{PREFIX}model": "clip", **tokens.keys(rows), f"{PREFIX}merges": merges}
+
+
+def cleaned(checkpoint: Checkpoint, keys: Keys) -> Keys:
+    """Of SigLIP: texts are of lower case, those of its first version have no punctuation, and all are filled up."""
+    length = checkpoint.config.integer(
+        "max_position_embeddings", default=SIGLIP["max_position_embeddings"], high=1 << 16
+    )
+    padding = keys.get(f"{PREFIX}padding_token_id", keys.get(f"{PREFIX}eos_token_id", 1))
+    first = {f"{PREFIX}{BARE_WORDS}": True} if keys[f"{PREFIX}model"] == "t5" else {}
+    return {f"{PREFIX}{LOWERCASE}": True, **first, f"{PREFIX}filled_to": length, f"{PREFIX}padding_token_id": padding,
+            f"{PREFIX}add_bos_token": False, f"{PREFIX}add_eos_token": True}  # fmt: skip
 
 
 def byte_fallback(whole: dict[str, Any], path: str, rows: int) -> Keys:
@@ -252,7 +293,7 @@ def vocabulary_and_merges(folder: str, settings: Fields, rows: int) -> Keys:
         )
     tokens = Tokens(path)
     for text, token in read_json(path).items():
-        tokens.add(token, text)
+        tokens.add(token, text, CONTROL if text in CLIP_SPECIAL else NORMAL)
     for text, token in optional_json(folder, "added_tokens.json").items():
         tokens.add(token, text, CONTROL)
     merges = []
@@ -261,7 +302,10 @@ def vocabulary_and_merges(folder: str, settings: Fields, rows: int) -> Keys:
             merges.append(line.rstrip("\r"))
     if not merges:
         raise ValueError(f"convert: {folder}: merges.txt is missing or empty")
-    return {f"{PREFIX}model": "gpt2", f"{PREFIX}pre": CLASSES[name], **tokens.keys(rows), f"{PREFIX}merges": merges}
+    kind = {f"{PREFIX}model": "clip"}
+    if CLASSES[name] != "clip":
+        kind = {f"{PREFIX}model": "gpt2", f"{PREFIX}pre": CLASSES[name]}
+    return {**kind, **tokens.keys(rows), f"{PREFIX}merges": merges}
 
 
 # ---- tokenizer.model -------------------------------------------------------------------------------------------------

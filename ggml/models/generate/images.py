@@ -14,10 +14,26 @@ from ..conversion.folder import open_images
 from ..run.batch import image_tokens
 from ..run.decoder import STEP
 from ..run.runner import Runner
+from ..run.whole_texts import normalized
 from ..vision.tower import Encoded, Tower
 from .prompts import Prompts
 
 KINDS = ("image_url", "image", "input_image")  # types of parts of messages
+
+
+def has_own_encoder(metadata: Mapping[str, Any]) -> bool:
+    """Whether a file has an encoder of texts beside one of pictures."""
+    return metadata.get("clip.has_vision_encoder") is True
+
+
+class Shared:
+    """The file of a runner, which the runner closes."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.path, self.metadata, self.tensors = runner.file.path, runner.metadata, runner.weights
+
+    def close(self) -> None:
+        """Leaves it open."""
 
 
 class Images:
@@ -35,17 +51,23 @@ class Images:
     ) -> None:
         self.runner, self.prompts = runner, prompts
         self.tower: Tower | None = None
-        if mmproj is not None:
+        if has_own_encoder(runner.metadata):
+            if mmproj is not None:
+                raise ValueError(f"load: mmproj is given: {runner.file.path} has an encoder of pictures itself")
+            self.tower = Tower(Shared(runner), runner.threads)
+        elif mmproj is not None:
             self.tower = self._open(mmproj, mmap)
 
     @named("load")
     def _open(self, path: str | os.PathLike[str], mmap: bool) -> Tower:
         """The encoder of a file, if its embeddings are those of the language model."""
         tower, width = Tower(open_images(path, mmap), self.runner.threads), self.runner.config.n_input
-        if tower.dim == width:
+        if tower.dim == width and not tower.row.pooled:
             return tower
         dim = tower.dim
         tower.close()
+        if tower.row.pooled:
+            raise ValueError(f"{tower.file.path}: the encoder gives one embedding for a picture, which no prompt takes")
         raise ValueError(f"{tower.file.path}: embeddings of pictures have {dim} elements, those of the model {width}")
 
     @named("load")
@@ -71,15 +93,17 @@ class Images:
             raise ValueError(f"{caller}: the model has no encoder of pictures: load it with mmproj=FILE")
         return self.tower
 
-    def embed_image(self, images: Any) -> list[np.ndarray]:
-        """Embeds pictures as the language model takes them.
+    def embed_image(self, images: Any, *, normalize: bool = False) -> Any:
+        """Embeds pictures: as the language model takes them, or to be compared with texts.
 
         Args:
             images: a picture or a list of them: a path, a URL `data:...;base64,...`, bytes of a file, an image of
                 Pillow, or an array u8 [height, width] or [height, width, 3 or 4].
+            normalize: True to scale each embedding to Euclidean length 1.
         Returns:
-            For each picture f32 [tokens, dim], of a picture in parts those of all of them; without what layers of the
-            language model add to them.
+            Of a model that compares texts with pictures (CLIP, SigLIP) f32 [n_images, dim]. Of a language model a list
+            with f32 [tokens, dim] for each picture, of a picture in parts those of all of them; without what its layers
+            add to them.
         Raises:
             OSError: a file cannot be read.
             TypeError: there is something that is no picture.
@@ -87,13 +111,22 @@ class Images:
             RuntimeError: the model is closed.
             ModuleNotFoundError: Pillow is missing (extra `vision`).
         """
+        tower = self._encoder("embed_image")
+        rows = self.rows("embed_image", images)
+        rows = [normalized(row) for row in rows] if normalize else rows
+        return np.concatenate([np.empty((0, tower.dim), np.float32), *rows]) if tower.row.pooled else rows
+
+    def rows(self, caller: str, images: Any) -> list[np.ndarray]:
+        """The embeddings of each picture, f32 [tokens, dim]."""
         given = list(images) if isinstance(images, (list, tuple)) else [images]
-        width = self.runner.config.n_embd
-        return [self._encoded("embed_image", image).rows[:, :width] for image in given]
+        dim = self._encoder(caller).dim // (1 + self.runner.config.n_deepstack)
+        return [self._encoded(caller, image).rows[:, :dim] for image in given]
 
     def _encoded(self, caller: str, image: Any, most: int | None = None) -> Encoded:
         with self.runner.lock:
-            return self._encoder(caller).encode(image, caller, most)
+            tower = self._encoder(caller)
+            with self.runner.busy():
+                return tower.encode(image, caller, most)
 
     def image_tokens(self, image: Any) -> list[int]:
         """The tokens that stand for a picture in a prompt, with those of the texts that the model expects around it.
@@ -119,6 +152,8 @@ class Images:
             literal: what stands in texts for the mark of pictures where it is text like any other.
         """
         tower = self._encoder(caller)
+        if tower.row.pooled:
+            raise ValueError(f"{caller}: the model compares pictures with texts: no prompt can have a picture")
         ids: list[int] = []
         text = ""
         for i in range(max(len(texts), len(images))):
@@ -171,32 +206,79 @@ class Images:
             messages: some with parts that are pictures.
             render: makes the text of messages.
         """
-        tower, key = self._encoder(caller), secrets.token_hex(8)
-        mark, literal = tower.row.mark, f"[text-{key}]"
-        images = [picture_of(part, caller) for message in messages for part in parts_of(message) if is_image(part)]
+        marked = self.marked(caller, messages, render)
+        text = marked.render(messages)
+        return text.replace(marked.literal, marked.mark), self.tokens(
+            caller, text.split(marked.between), marked.images, True, marked.literal
+        )
 
-        def shown(image: dict[str, str]) -> str:
-            """The text of the messages with a part in place of each picture."""
-            given = []
-            for message in messages:
-                rest = replaced({name: value for name, value in message.items() if name != "content"}, mark, literal)
-                content = message.get("content")
-                if isinstance(content, (list, tuple)):
-                    content = [image if is_image(part) else replaced(part, mark, literal) for part in content]
-                given.append({**rest, "content": replaced(content, mark, literal) if content is not None else None})
-            return render(given)
+    def marked(self, caller: str, messages: Sequence[Mapping[str, Any]], render: Callable[..., str]) -> Marked:
+        """A conversation as text with a mark for each picture; see conversation."""
+        return Marked(self, caller, self._encoder(caller).row.mark, messages, render)
 
+
+class Marked:
+    """The texts of a conversation with pictures.
+
+    Args:
+        owner: makes tokens of pictures.
+        caller: name of the public function.
+        mark: what templates write for a picture of the model.
+        messages: the conversation.
+        render: makes the text of messages.
+
+    Attributes:
+        images: the pictures.
+        between: what stands for a picture in the text.
+        literal: what stands in texts for the mark where it is text like any other.
+        eog, bos, add_bos: those of the tokenizer.
+    """
+
+    def __init__(
+        self, owner: Images, caller: str, mark: str, messages: Sequence[Mapping[str, Any]], render: Callable[..., str]
+    ) -> None:
+        key = secrets.token_hex(8)
+        self.mark, self.literal, self.between, self._part = mark, f"[text-{key}]", mark, {"type": "image"}
+        self._owner, self._caller, self._render, self._done = owner, caller, render, 0
+        self.images = [picture_of(part, caller) for message in messages for part in parts_of(message) if is_image(part)]
         try:
-            text, between = shown({"type": "image"}), mark
+            text = self.render(messages)
         except ValueError:
-            text, between = "", ""
-        if not between or text.count(between) != len(images):
-            between = f"[image-{key}]"
-            text = shown({"type": "text", "text": between})
-        if text.count(between) != len(images):
-            raise ValueError(f"{caller}: the template shows {text.count(between)} of {len(images)} pictures")
-        ids = self.tokens(caller, text.split(between), images, True, literal)
-        return text.replace(literal, mark), ids
+            text = ""
+        if not mark or text.count(mark) != len(self.images):
+            self.between = f"[image-{key}]"
+            self._part = {"type": "text", "text": self.between}
+            text = self.render(messages)
+        if text.count(self.between) != len(self.images):
+            shown = text.count(self.between)
+            raise ValueError(f"{caller}: the template shows {shown} of {len(self.images)} pictures")
+
+    eog = property(lambda self: self._owner.prompts.tokenizer.eog)
+    bos = property(lambda self: self._owner.prompts.tokenizer.bos)
+    add_bos = property(lambda self: self._owner.prompts.tokenizer.add_bos)
+
+    def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> str:
+        """The text of messages, those of the conversation or the first of them."""
+        given = []
+        for message in messages:
+            rest = {name: value for name, value in message.items() if name != "content"}
+            content = message.get("content")
+            if isinstance(content, (list, tuple)):
+                content = [self._part if is_image(part) else self._without_marks(part) for part in content]
+            elif content is not None:
+                content = self._without_marks(content)
+            given.append({**self._without_marks(rest), "content": content})
+        return self._render(given, **options)
+
+    def _without_marks(self, value: Any) -> Any:
+        return replaced(value, self.mark, self.literal) if self.mark else value
+
+    def encode(self, text: str, add_bos: bool = False, special: bool = True) -> list[int]:
+        """The tokens of the part of the text that follows the parts before."""
+        texts = text.split(self.between)
+        images = self.images[self._done : self._done + len(texts) - 1]
+        self._done += len(images)
+        return self._owner.tokens(self._caller, texts, images, add_bos, self.literal)
 
 
 def parts_of(message: Any) -> Sequence[Any]:

@@ -58,9 +58,7 @@ class Parts(NamedTuple):
 def build(g: Builder, result: str = "all") -> Any:
     """Adds the nodes of the whole model to a context: its logits [vocabulary, N], or its state [C, N] (see Shape)."""
     module = FAMILIES[g.config.arch].module
-    x = module.embed(g)
-    if g.inputs.vectors is not None:
-        x = g.add(ggml.ggml_mul(g.ctx, x, g.inputs.texts), g.of_pictures(0))
+    x = g.with_pictures(module.embed(g))
     for i in range(g.config.n_layer):
         x = module.layer(g, i, x)
     if result == "none":

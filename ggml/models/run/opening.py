@@ -20,6 +20,8 @@ def config_of(file: ModelFile | FolderFile) -> Config:
         raise ValueError(f"load: {path}: architecture {str(arch)[:60]!r}: need one of {', '.join(FAMILIES)}")
     if file.metadata.get("general.type") == "adapter":
         raise ValueError(f"load: {path}: the file is an adapter: need a model; load(..., lora=) takes adapters")
+    if "token_embd.weight" not in file.tensors and file.metadata.get("clip.has_vision_encoder") is True:
+        raise ValueError(f"load: {path}: the file is an encoder of pictures: need a model; load(..., mmproj=) takes it")
     if "token_embd.weight" not in file.tensors:
         raise ValueError(f"load: {path}: tensor 'token_embd.weight' is missing")
     n_vocab = file.tensors["token_embd.weight"].contents.ne[1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -236,14 +237,20 @@ class Runner(LockOwner):
         self.graphs.abandon()
         self.forget_sequences()
 
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """This thread computes: callbacks can't call the model."""
+        try:
+            self.computing = threading.get_ident()
+            yield
+        finally:
+            self.computing = None
+
     # ---- computing ---------------------------------------------------------------------------------------------------
     def run(self, step: Step) -> None:
         """Computes a graph."""
-        try:
-            self.computing = threading.get_ident()
+        with self.busy():
             step.run()
-        finally:
-            self.computing = None
         if self.tracer is not None:
             self.tracer.collect(step)
 

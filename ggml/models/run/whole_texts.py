@@ -34,3 +34,8 @@ def states_of(
             step.types[i * length : i * length + len(text)] = types[i]
     runner.run(step)
     return [rows[: len(text)] for rows, text in zip(step.out.reshape(len(texts), length, -1), texts, strict=True)]
+
+
+def normalized(rows: np.ndarray) -> np.ndarray:
+    """Rows of Euclidean length 1."""
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..._extras import require
 from .keys import array, flag, special_id, wrong
-from .pretokenizers import PRE_TOKENIZERS
+from .pretokenizers import CLIP_WORDS, PRE_TOKENIZERS
 from .tokens import CharsMap, TokenTable, repair
 from .unicode import base, category, lower
 
@@ -164,15 +164,15 @@ class Bpe(Encoder):
         longest = max(map(len, vocabulary), default=0)
         if len(set(pairs)) == len(pairs) and all(len(a) + len(b) <= longest for a, b in pairs):
             try:
-                return self._guarded(library.models.BPE, vocab=vocabulary, merges=pairs, **options)
+                return self.guarded(library.models.BPE, vocab=vocabulary, merges=pairs, **options)
             except ValueError:
                 pass
         vocabulary = {t: i for t, i in vocabulary.items() if not SURROGATES.search(t)}
         pairs = [(a, b) for a, b in dict.fromkeys(pairs) if {a, b, a + b} <= vocabulary.keys()]
-        return self._guarded(library.models.BPE, vocab=vocabulary, merges=pairs, **options)
+        return self.guarded(library.models.BPE, vocab=vocabulary, merges=pairs, **options)
 
     @staticmethod
-    def _guarded(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def guarded(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """The result of a function of the library, whose errors are of no class of their own, and whose panics are no
         Exception."""
         try:
@@ -188,7 +188,7 @@ class Bpe(Encoder):
         text = to_text(data)
         if self.rules.plain:
             text = SURROGATES.sub("\ufffd", text.replace(" ", SPACE))
-        ids = self._guarded(self._encode, text)
+        ids = self.guarded(self._encode, text)
         return ids if self.complete else [token for token in ids if token < len(self.tokens)]
 
     def _encode(self, text: str) -> list[int]:
@@ -229,6 +229,67 @@ class Bpe(Encoder):
         if self.rules.plain or self.types[token] != NORMAL:
             return super().piece(token)
         return b"".join(bytes([self.bytes[c]]) if c in self.bytes else to_bytes(c) for c in self.tokens[token])
+
+
+class Clip(Encoder):
+    """CLIP's BPE (`clip`) with the library `tokenizers`: of lower case, and "</w>" ends the last part of a word.
+
+    Where the file has no merges, they follow from the order of the tokens: each of more than one character is made of
+    the two that those before it make of its text.
+    """
+
+    END = "</w>"
+
+    def __init__(self, metadata: Mapping[str, Any], tokens: list[str], types: list[int], reserved: set[int]) -> None:
+        super().__init__(metadata, tokens, types, reserved)
+        library = optional_module("tokenizers")
+        merges = array(metadata, "merges", "strings")
+        pairs = merged_pairs(tokens, reserved) if merges is None else [tuple(m.split(" ", 1)) for m in merges]
+        ids = {text: i for i, text in enumerate(tokens)}
+        options: dict[str, Any] = {"end_of_word_suffix": self.END}
+        unknown = special_id(metadata, "unknown", None, len(tokens))
+        if unknown is not None:
+            options["unk_token"] = tokens[unknown]
+        self.pipeline = library.Tokenizer(Bpe.guarded(library.models.BPE, vocab=ids, merges=pairs, **options))
+        normal, before = library.normalizers, library.pre_tokenizers
+        spaces = normal.Replace(library.Regex(r"\s+"), " ")
+        self.pipeline.normalizer = normal.Sequence([normal.NFC(), spaces, normal.Lowercase()])
+        words = before.Split(library.Regex(CLIP_WORDS), "removed", invert=True)
+        self.pipeline.pre_tokenizer = before.Sequence([words, before.ByteLevel(add_prefix_space=False)])
+        self.bytes = {character: byte for byte, character in byte_characters().items()}
+
+    def encode(self, data: bytes, after_special: bool) -> list[int]:
+        text = SURROGATES.sub("\ufffd", to_text(data))
+        return Bpe.guarded(self.pipeline.encode, text, add_special_tokens=False).ids
+
+    def piece(self, token: int) -> bytes:
+        if self.types[token] != NORMAL:
+            return super().piece(token)
+        text = self.tokens[token].removesuffix(self.END)
+        space = b" " if text != self.tokens[token] else b""
+        return b"".join(bytes([self.bytes[c]]) if c in self.bytes else to_bytes(c) for c in text) + space
+
+
+def merged_pairs(tokens: list[str], reserved: set[int]) -> list[tuple[str, str]]:
+    """The merges of a vocabulary in whose order they were learned."""
+    ranks = {text: i for i, text in enumerate(tokens) if i not in reserved}
+    pairs = []
+    for text, rank in ranks.items():
+        stem = text.removesuffix(Clip.END)
+        parts = list(stem)
+        if len(parts) < 2:
+            continue
+        if stem != text:
+            parts[-1] += Clip.END
+        while len(parts) > 2:
+            found = [(ranks.get(a + b, rank), i) for i, (a, b) in enumerate(zip(parts, parts[1:]))]
+            best, i = min(found)
+            if best >= rank:
+                break
+            parts[i : i + 2] = [parts[i] + parts[i + 1]]
+        if len(parts) == 2 and all(ranks.get(part, rank) < rank for part in parts):
+            pairs.append((parts[0], parts[1]))
+    return pairs
 
 
 class WordPiece(Encoder):
@@ -392,6 +453,7 @@ ENCODERS: dict[str, type[Encoder]] = {
     "gpt2": Bpe,
     "gemma4": Bpe,
     "bert": WordPiece,
+    "clip": Clip,
     "t5": Unigram,
     "rwkv": World,
 }

@@ -47,6 +47,14 @@ def flag(metadata: Mapping[str, Any], name: str, default: bool) -> bool:
     return value
 
 
+def integer(metadata: Mapping[str, Any], name: str, default: int, high: int) -> int:
+    """An integer from 0 to `high`, the default where the file has none."""
+    value = metadata.get(PREFIX + name, default)
+    if type(value) is not int or not 0 <= value <= high:
+        raise wrong(name, value, f"an integer from 0 to {high}")
+    return value
+
+
 def special_id(metadata: Mapping[str, Any], name: str, default: int | None, count: int) -> int | None:
     """The id of a special token; the default if the file names none or one beyond the vocabulary of `count` tokens."""
     key = f"{name}_token_id"

@@ -21,6 +21,7 @@ class PreTokenizer(NamedTuple):
 
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+CLIP_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"  # of words, what lies between them is no text
 BYTE_LEVEL = _GPT2  # what the library's ByteLevel splits at
 _CASED = r"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]"  # English contractions
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -25,6 +25,7 @@ class Tokenizer(Vocabulary):
         eog: set of int; tokens that end a generation.
         control: set of int; special tokens, which have no text.
         add_bos, add_eos: bool; what `encode` adds unless told otherwise.
+        filled_to: int; the number of tokens to which `encode` fills texts up that it adds tokens to; 0 for none.
         add_separator: bool; whether a separator follows the end of the first text of a pair.
         texts: dict; the tokens of whole characters that a Decoder has met, with their texts.
 
@@ -76,12 +77,14 @@ class Tokenizer(Vocabulary):
                 ids.append(part)
                 after_special = True
             else:
-                ids += self._encoder.encode(part, after_special)
+                ids += self._encoder.encode(self._clean(part), after_special)
                 after_special = False
         if self.add_eos if add_bos is None else False:
             end = self.separator if self.model == "bert" else self.eos
             if end is not None:
                 ids.append(end)
+        if add_bos is None and self.padding is not None:
+            ids += [self.padding] * (self.filled_to - len(ids))
         return ids
 
     def pair(self, first: str | bytes, second: str | bytes) -> list[int]:
@@ -112,7 +115,7 @@ class Tokenizer(Vocabulary):
 
     def encode_within(self, text: str | bytes) -> list[int]:
         """The tokens of a text that continues another: nothing is added before it, and names are text."""
-        return self._encoder.encode(to_bytes(text) if isinstance(text, str) else bytes(text), False)
+        return self._encoder.encode(self._clean(to_bytes(text) if isinstance(text, str) else bytes(text)), False)
 
     # ---- ids to text -------------------------------------------------------------------------------------------------
     def piece(self, token: int, special: bool = False) -> bytes:

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..._owners import Owner
 from .encoders import CONTROL, ENCODERS, NORMAL, UNKNOWN, USER_DEFINED, to_bytes
-from .keys import array, flag, special_id, wrong
+from .keys import array, flag, integer, special_id, wrong
+from .normal import cleaner
 from .tokens import TokenTable
 
 # The texts of tokens that end an answer in one of the common chat formats.
@@ -32,6 +33,7 @@ DEFAULTS = {  # ids where the file names none: bos, eos, unknown, separator, pad
     "gpt2": (11, 11, None, None, None),
     "gemma4": (None, None, None, None, None),
     "bert": (101, None, 100, 102, 0),
+    "clip": (None, None, None, None, None),
     "t5": (None, 1, 2, None, 0),
     "rwkv": (None, None, None, None, None),
 }
@@ -61,6 +63,7 @@ class Vocabulary(Owner):
         self._reserved |= self._special_ids()
         self._encoder = ENCODERS[self.model](metadata, tokens, self._types, self._reserved)
         self._read_ids(metadata)
+        self._clean = cleaner(metadata) if self.model != "bert" else bytes
         eot, eom = (special_id(metadata, key, None, self.n_vocab) for key in ("eot", "eom"))
         by_text = (token for text in EOT_TEXTS if (token := self.find(text)) >= 0)
         self.eot = next(by_text, None) if eot is None else eot
@@ -86,7 +89,8 @@ class Vocabulary(Owner):
         if metadata.get("tokenizer.ggml.pre") in ("chatglm-bpe", "glm4", "glm5"):
             self.bos = special_id(metadata, "bos", None, self.n_vocab)  # without the default
         self.add_bos = flag(metadata, "add_bos_token", self._encoder.add_bos)
-        self.add_eos = flag(metadata, "add_eos_token", self.model == "t5")
+        self.add_eos = flag(metadata, "add_eos_token", self.model in ("t5", "clip"))
+        self.filled_to = integer(metadata, "filled_to", 0, 1 << 16)
         usual = metadata.get("tokenizer.ggml.pre") in PAIRS_HAVE_SEPARATORS
         self.add_separator = flag(metadata, "add_sep_token", usual)
         if self.model == "bert":  # always between [CLS] and [SEP], and one [SEP] between texts

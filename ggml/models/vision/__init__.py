@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import ggml
 
-from . import gemma3, idefics3, internvl, lfm2, llava, pixtral, qwen2vl, qwen3vl, qwen25vl
+from . import clip, gemma3, idefics3, internvl, lfm2, llava, pixtral, qwen2vl, qwen3vl, qwen25vl, siglip
 
 
 class Projector(NamedTuple):
@@ -37,6 +37,7 @@ class Projector(NamedTuple):
         gelu: the function that `clip.use_gelu` means in files of this kind.
         rms: whether the encoder has RMS norms.
         whole: whether the tokens of a picture see each other, rather than those before them alone.
+        pooled: whether a picture has one embedding, to be compared with those of texts, and no mark.
     """
 
     module: Any
@@ -44,6 +45,7 @@ class Projector(NamedTuple):
     gelu: Any = ggml.ggml_gelu
     rms: bool = False
     whole: bool = False
+    pooled: bool = False
 
 
 QWEN = "<|vision_start|><|image_pad|><|vision_end|>"
@@ -57,4 +59,6 @@ PROJECTORS = {
     "qwen2vl_merger": Projector(qwen2vl, QWEN, ggml.ggml_gelu_erf),
     "qwen2.5vl_merger": Projector(qwen25vl, QWEN, ggml.ggml_gelu_erf, rms=True),
     "qwen3vl_merger": Projector(qwen3vl, QWEN),
+    "clip": Projector(clip, "", ggml.ggml_gelu_erf, pooled=True),
+    "siglip": Projector(siglip, "", pooled=True),
 }

@@ -11,6 +11,8 @@ from typing import Any
 
 import ggml
 
+from . import pixels
+
 Tensor = Any
 ROPE_BASE = 10000.0
 
@@ -35,6 +37,7 @@ def keys(k: Any) -> dict[str, Any]:
         "pixels": tuple(k.integer(f"image_{end}_pixels", 0, low=0, high=1 << 26) for end in ("min", "max")),
         "window_size": k.integer("window_size", 112, high=1 << 14),
         "whole_layers": whole_layers(k),
+        "kernel": k.integer("resample", pixels.BICUBIC, high=pixels.BICUBIC),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -105,6 +105,8 @@ class Graph(Owner):
     Attributes:
         pixels: f32 [patches, 3 * P * P], filled in before `run`.
         out: f32 [tokens, dim].
+        points: the names of the values that can be traced and changed.
+        traced: the values that are looked at, f32 [rows, elements].
     """
 
     def __init__(self, tower: Tower, columns: int, rows: int) -> None:
@@ -113,6 +115,7 @@ class Graph(Owner):
         self.allocator: Any = None
         self.pixels: np.ndarray = np.empty(0)
         self.out: np.ndarray = np.empty(0)
+        self.traced: dict[str, np.ndarray] = {}
         try:
             self._build(tower, columns, rows)
         except BaseException:
@@ -123,7 +126,12 @@ class Graph(Owner):
         config = tower.config
         self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
-        n, result = tower_nodes(self.inputs_ctx, self.ctx, tower.row, config, tower.file.tensors, columns, rows)
+        tracer = tower.tracer
+        g, n, result = tower_nodes(
+            self.inputs_ctx, self.ctx, tower.row, config, tower.file.tensors, columns, rows,
+            traced=tracer.names if tracer is not None else (), edits=tower.edits,
+        )  # fmt: skip
+        self.points = list(g.points)
         self.graph = ggml.ggml_new_graph_custom(self.ctx, config.n_layer * NODES_PER_LAYER + 1024, False)
         ggml.ggml_set_output(result)
         ggml.ggml_build_forward_expand(self.graph, result)
@@ -131,10 +139,13 @@ class Graph(Owner):
         if not ggml.ggml_gallocr_alloc_graph(self.allocator, self.graph):
             raise MemoryError(f"load: no memory for a graph of {columns * rows} patches")
         self.pixels, self.out = (to_numpy(t).reshape(-1, t.contents.ne[0]) for t in (n, result))
+        values = {name: g.points[name] for name in self.points if name in g.traced}
+        self.traced = {name: to_numpy(t).reshape(-1, t.contents.ne[0]) for name, t in values.items()}
 
     def close(self) -> None:
         """Frees the graph and its memory."""
         self.pixels = self.out = np.empty(0)
+        self.traced = {}
         if self.allocator is not None:
             ggml.ggml_gallocr_free(self.allocator)
         for ctx in (self.ctx, self.inputs_ctx):
@@ -144,16 +155,18 @@ class Graph(Owner):
 
 
 def tower_nodes(
-    inputs_ctx: Any, ctx: Any, row: Projector, config: Config, weights: Mapping[str, Any], columns: int, rows: int
-) -> tuple[Any, Any]:  # fmt: skip
+    inputs_ctx: Any, ctx: Any, row: Projector, config: Config, weights: Mapping[str, Any], columns: int, rows: int,
+    traced: Collection[str] = (), edits: Mapping[str, Sequence[Callable]] | None = None,
+) -> tuple[Builder, Any, Any]:  # fmt: skip
     """Adds the nodes of an encoder with its projector to a context.
 
     Args:
         inputs_ctx: context for the inputs, whose tensors have memory.
         ctx: context for the nodes.
         columns, rows: patches of a tile.
+        traced, edits: names of values that are looked at, and functions that change some.
     Returns:
-        The pixels, f32 [3 P P, patches], and the result, f32 [dim, tokens].
+        What built them, the pixels, f32 [3 P P, patches], and the result, f32 [dim, tokens].
     """
     patches, first = columns * rows, int("v.class_embd" in weights)
     inputs = ggml.ggml_new_tensor_2d(inputs_ctx, ggml.GGML_TYPE_F32, 3 * config.own["patch"] ** 2, patches)
@@ -165,9 +178,9 @@ def tower_nodes(
         values = np.zeros((4, patches), np.int32)
         values[:2] = module.positions(columns, rows)[:, ordered]
     ids, positions = (integers(inputs_ctx, array.reshape(-1)) for array in (ordered, values))
-    g = Builder(ctx, config, weights, Inputs(ids, positions, {False: None}, 1))
+    g = Builder(ctx, config, weights, Inputs(ids, positions, {False: None}, 1), traced=traced, edits=edits)
     x = module.encode(g, inputs, columns) if hasattr(module, "encode") else encoder.encode(g, inputs)
-    return inputs, module.project(g, x, columns)
+    return g, inputs, g.point("v.result", module.project(g, x, columns))
 
 
 def integers(ctx: Any, values: np.ndarray) -> Any:
@@ -189,17 +202,22 @@ class Tower(Owner):
         row: of the table of projectors.
         config: sizes and settings.
         dim: elements of an embedding, with what layers of the language model add.
+        points: the names of the values that can be traced and changed.
+        edits, tracer: functions that change values, and what looks at some; see Model.edit and Model.trace.
     """
 
     def __init__(self, file: Any, threads: int = -1) -> None:
         self.threads = threads
         self.graphs: OrderedDict[tuple[int, int], Graph] = OrderedDict()
         self.known: OrderedDict[bytes, Encoded] = OrderedDict()
+        self.edits: dict[str, list[Callable]] = {}
+        self.tracer: Any = None
         self.file = ModelFile(file) if isinstance(file, (str, os.PathLike)) else file
         try:
             self.row, self.config = vision_config(self.file.metadata, self.file.path)
             side = smallest(self.row, self.config)
-            self.dim = self.graph(side, side).out.shape[1]
+            first = self.graph(side, side)
+            self.dim, self.points = first.out.shape[1], first.points
         except BaseException:
             self.close()
             raise
@@ -253,14 +271,20 @@ class Tower(Owner):
         step = self.graph(tile.shape[1] // side, tile.shape[0] // side)
         step.pixels[...] = pixels.patches(tile, side)
         ggml.ggml_graph_compute_with_ctx(step.ctx, step.graph, self.threads)
+        if self.tracer is not None:
+            self.tracer.collect(step)
         out = step.out.copy()
         out.flags.writeable = False
         return out
 
-    def close(self) -> None:
-        """Frees the graphs, and the memory or the mapping of the file."""
+    def forget(self) -> None:
+        """Frees the graphs and forgets pictures: what graphs are built of changes."""
         self.known.clear()
         while self.graphs:
             self.graphs.popitem()[1].close()
+
+    def close(self) -> None:
+        """Frees the graphs, and the memory or the mapping of the file."""
+        self.forget()
         if hasattr(self, "file"):
             self.file.close()

@@ -1,0 +1,118 @@
+"""Records what transformers computes from the tiny models of tests/hf_search.py, and how their tokenizers split texts.
+
+It needs torch 2.13.0, transformers 5.24.0, safetensors, sentencepiece and Pillow 13.0.0:
+
+    python scripts/record_hf_search.py [KIND...]
+
+writes tests/data/hf_search/KIND.npz for each kind, or for those named. The weights and pictures come from NumPy.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+import torch
+import transformers
+from PIL import Image
+from record_hf import saved
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import hf_images  # noqa: E402
+import hf_models  # noqa: E402
+import hf_search  # noqa: E402
+
+CORPUS = ["a photo of a cat", "the cats and dogs on the beach", "two dogs", "it's a photo we'll like, don't you?"] * 3
+
+
+def clip_tokenizer(folder: str) -> tuple[Any, int]:
+    """A tokenizer of CLIP's kind: characters, characters that end words, merges, special tokens."""
+    usual = transformers.CLIPTokenizer().backend_tokenizer
+    trained = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    trained.normalizer, trained.pre_tokenizer = usual.normalizer, usual.pre_tokenizer
+    characters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trained.train_from_iterator(CORPUS, trainers.BpeTrainer(initial_alphabet=characters, end_of_word_suffix="</w>"))
+    merges = [tuple(pair) for pair in json.loads(trained.to_str())["model"]["merges"]]
+    tokens = [*characters, *(c + "</w>" for c in characters), *(a + b for a, b in merges)]
+    tokens = [*dict.fromkeys(tokens), "<|startoftext|>", "<|endoftext|>"]
+    tokenizer = transformers.CLIPTokenizer(vocab={text: i for i, text in enumerate(tokens)}, merges=merges)
+    tokenizer.save_pretrained(folder)
+    return tokenizer, len(tokens)
+
+
+def siglip_tokenizer(folder: str) -> tuple[Any, int]:
+    """A tokenizer of SigLIP's kind."""
+    corpus = Path(folder) / "corpus"
+    corpus.write_text("\n".join(CORPUS))
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(corpus), model_prefix=str(Path(folder) / "spiece"), vocab_size=30, model_type="unigram", pad_id=-1,
+        eos_id=1, unk_id=2, bos_id=-1, control_symbols=["<x>"], minloglevel=2, normalization_rule_name="identity",
+    )  # fmt: skip
+    tokenizer = transformers.SiglipTokenizer(str(Path(folder) / "spiece.model"))
+    tokenizer.save_pretrained(folder)
+    return tokenizer, len(tokenizer.get_vocab())
+
+
+def tokenizer_of(kind: str) -> dict[str, np.ndarray]:
+    """The files of a tokenizer, and ids of texts."""
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer, count = (clip_tokenizer if kind == "clip" else siglip_tokenizer)(folder)
+        names = ("tokenizer.json", "tokenizer_config.json", "spiece.model")
+        data = {name: (Path(folder) / name).read_bytes() for name in names if (Path(folder) / name).exists()}
+        files = {name: d.hex() if name.endswith(".model") else d.decode() for name, d in data.items()}
+        length = {"padding": "max_length", "max_length": hf_search.TEXT["max_position_embeddings"]}
+        ids = [tokenizer(line, **({} if kind == "clip" else length)).input_ids for line in hf_search.LINES]
+    return {"files": np.array(json.dumps(files)), "ids": np.array(json.dumps(ids)), "vocabulary": np.array(count)}
+
+
+def results(kind: str) -> dict[str, np.ndarray]:
+    """The record of a kind."""
+    name, text, vision, others, settings = hf_search.KINDS[kind]
+    cls = getattr(transformers, f"{name}Model")
+    processor = getattr(transformers, f"{name}ImageProcessorPil")(**settings)
+    config = getattr(transformers, f"{name}Config")(
+        text_config={**hf_search.TEXT, **text, **others},
+        vision_config={**hf_search.VISION, **vision, **others},
+        **others,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        stored, shapes = saved(cls(config), folder)
+        processor.save_pretrained(folder)
+        preprocessor = json.loads((Path(folder) / "preprocessor_config.json").read_text())
+    found = {"config": np.array(json.dumps(stored)), "shapes": np.array(json.dumps(shapes)),
+             "preprocessor": np.array(json.dumps(preprocessor))}  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        hf_models.write_folder(Path(folder), stored, shapes)
+        model = cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+
+    def pixels(images: list[Any]) -> np.ndarray:
+        return np.array(processor(images=images, return_tensors="np")["pixel_values"])
+
+    odd = [pixels([image])[0] for image in hf_images.odd_pictures(60)]
+    found["pixels"] = np.array([hf_images.sample(values) for values in odd], np.float16)
+    pictures = torch.tensor(pixels([Image.fromarray(hf_images.picture(*size)) for size in hf_images.SIZES]))
+    ids = torch.tensor(hf_search.texts())
+    with torch.no_grad():
+        found["texts"] = model.get_text_features(input_ids=ids).pooler_output.numpy()
+        found["pictures"] = model.get_image_features(pixel_values=pictures).pooler_output.numpy()
+        found["scores"] = model(input_ids=ids, pixel_values=pictures).logits_per_text.numpy()
+    return found | (tokenizer_of(kind) if kind in hf_search.TOKENIZERS else {})
+
+
+def main() -> None:
+    hf_search.DATA.mkdir(parents=True, exist_ok=True)
+    for kind in sys.argv[1:] or hf_search.KINDS:
+        found = results(kind)
+        path = hf_search.DATA / f"{kind}.npz"
+        np.savez_compressed(path, **found)  # type: ignore[arg-type]
+        print(f"{kind}: {path.stat().st_size} bytes, scores of variance {found['scores'].var():.2g}")
+
+
+if __name__ == "__main__":
+    main()
