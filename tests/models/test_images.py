@@ -282,7 +282,7 @@ def test_log_probabilities_are_those_of_texts(model):
         model.log_probabilities(model.image_tokens(PICTURES[0]))
 
 
-@pytest.mark.parametrize("kind", ["gemma3", "qwen3vl"])
+@pytest.mark.parametrize("kind", ["gemma3", "qwen3vl", "qwen35", "lfm2vl"])
 def test_states_with_pictures_are_saved(tmp_path, kind):
     folder = hf_images.write_folder(tmp_path / "model", hf_images.record(kind))
     with pytest.warns(UserWarning, match="no tokenizer"):

@@ -126,7 +126,7 @@ def qwen3_names(v: Fields) -> dict[str, Any]:
         "merger.linear_fc1": "mm.0",
         "merger.linear_fc2": "mm.2",
     }
-    for i, layer in enumerate(v.array("deepstack_visual_indexes", int, default=[8, 16, 24])):
+    for i, layer in enumerate(v.array("deepstack_visual_indexes", int, default=[])):
         new = {"norm": "norm", "linear_fc1": "fc1", "linear_fc2": "fc2"}
         names |= {f"deepstack_merger_list.{i}.{old}": f"v.deepstack.{layer}.{name}" for old, name in new.items()}
     return names
@@ -416,7 +416,7 @@ def qwen3(s: Settings) -> Keys:
     if across * across != count:
         raise v.wrong("num_position_embeddings", count, "a square")
     keys = qwen(s, image_size=across * patch)
-    taken = v.array("deepstack_visual_indexes", int, default=[8, 16, 24])
+    taken = v.array("deepstack_visual_indexes", int, default=[])
     layers = range(keys["block_count"])
     if len(taken) != len(set(taken)) or not set(taken) <= set(layers):
         raise v.wrong("deepstack_visual_indexes", taken, f"different layers from 0 to {layers[-1]}")
@@ -435,6 +435,8 @@ HEAD = {
     "head.mlp.fc1": "v.head.ffn_up",
     "head.mlp.fc2": "v.head.ffn_down",
 }
+QWEN3_VISION = {"hidden_act": "gelu_pytorch_tanh", "depth": 27, "hidden_size": 1152, "num_heads": 16, "patch_size": 16,
+                "intermediate_size": 4304}  # fmt: skip
 ROWS = [
     ImageRow("CLIPModel", "clip", {**VIT, "projection": "mm.model.fc"}, clip, ("embeddings.position_ids",),
              CLIP_VISION),
@@ -459,8 +461,9 @@ ROWS = [
              defaults={"hidden_act": "silu", "depth": 32, "num_heads": 16, "patch_size": 14,
                        "intermediate_size": 3420}),
     ImageRow("Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration", "qwen3vl_merger", qwen3_names, qwen3,
-             defaults={"hidden_act": "gelu_pytorch_tanh", "depth": 27, "hidden_size": 1152, "num_heads": 16,
-                       "patch_size": 16, "intermediate_size": 4304}),
+             defaults={**QWEN3_VISION, "deepstack_visual_indexes": [8, 16, 24]}),
+    ImageRow("Qwen3_5ForConditionalGeneration Qwen3_5MoeForConditionalGeneration", "qwen3vl_merger", qwen3_names, qwen3,
+             defaults=QWEN3_VISION),
 ]  # fmt: skip
 BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}
 
