@@ -95,11 +95,15 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str,
                        "num_hidden_layers": 3},
         {**QWEN, "hidden_size": 32, "out_hidden_size": 64, "intermediate_size": 48, "num_position_embeddings": 144,
          "deepstack_visual_indexes": [1]}, QWEN_TOKEN, "Qwen2VLImageProcessorPil", QWEN_PIXELS),
+    "qwen35": (
+        "Qwen3_5", hf_models.DELTA_NET,
+        {**QWEN, "hidden_size": 32, "out_hidden_size": 64, "intermediate_size": 48, "num_position_embeddings": 36},
+        QWEN_TOKEN, "Qwen2VLImageProcessorPil", QWEN_PIXELS),
 }  # fmt: skip
 # The value of clip.projector_type, where it is not the kind
 PROJECTORS = {"llava": "mlp", "llava_next": "mlp", "lfm2vl": "lfm2", "internvl+norms": "internvl",
               "mistral3": "pixtral", "qwen2vl": "qwen2vl_merger", "qwen25vl": "qwen2.5vl_merger",
-              "qwen3vl": "qwen3vl_merger", "qwen3vlmoe": "qwen3vl_merger"}  # fmt: skip
+              "qwen3vl": "qwen3vl_merger", "qwen3vlmoe": "qwen3vl_merger", "qwen35": "qwen3vl_merger"}  # fmt: skip
 SIZES = [(45, 61), (70, 31)]  # width and height of the pictures of the prompt
 MODES = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1"]
 

@@ -23,6 +23,8 @@ def add_arguments(parser):
     parser.add_argument("--chat", action="store_true", default=None, help="TEXT is conversations whatever its name is:"
                         " in each line {\"messages\": [{\"role\": ..., \"content\": ...}, ...]}; the answers are"
                         " learned")  # fmt: skip
+    parser.add_argument("--mmproj", metavar="FILE", help="GGUF file with the model's encoder of pictures, for"
+                        " conversations with pictures (data URLs)")  # fmt: skip
     parser.add_argument("--validation", metavar="FILE", help="file like TEXT that measures the loss (default: the last"
                         " tenth of TEXT, which is not trained on)")  # fmt: skip
     rows = [
@@ -136,7 +138,7 @@ def run(options):
     lora, moved = options.lora, False
     try:
         with (
-            load(options.model, n_ctx=options.tokens, threads=options.threads) as model,
+            load(options.model, n_ctx=options.tokens, threads=options.threads, mmproj=options.mmproj) as model,
             profiled(options.profile),
             stop_on_interrupt() as stop,
         ):

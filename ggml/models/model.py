@@ -79,7 +79,7 @@ class Model(Owner):
         self.ranking = Ranking(self.runner, self.prompts, self.embedding)
         self.searching = Searching(self.images, self.embedding)
         self.states, self.inspecting = States(self.runner, self.prompts), Inspecting(self.runner, self.images)
-        self.adapting, self.finetuning = Adapting(self.runner), Finetuning(self.runner, self.prompts)
+        self.adapting, self.finetuning = Adapting(self.runner), Finetuning(self.runner, self.prompts, self.images)
         self.differentiating = Gradients(self.runner, self.prompts)
 
     config: Config = property(lambda self: self.runner.config)  # type: ignore[assignment]

@@ -641,7 +641,7 @@ def test_long_texts_are_divided():
     made = rows([whole(range(10))], 4)
     assert [row.ids.tolist() for row in made] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 0, 0, 0]]
     assert [row.targets.tolist() for row in made] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, -1, -1, -1]]
-    assert made[2].positions.tolist() == [0, 0, 0, 0] and made[2].texts.tolist() == [0, -1, -1, -1]
+    assert made[2].positions.tolist() == [[0, 0, 0, 0]] * 4 and made[2].texts.tolist() == [0, -1, -1, -1]
 
 
 def test_masks():

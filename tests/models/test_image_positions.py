@@ -19,6 +19,7 @@ from PIL import Image  # noqa: E402
 from ggml.models import convert, load  # noqa: E402
 from ggml.models.llama_cpp import Llama, llama_chat_format  # noqa: E402
 from ggml.models.run.batch import ImageToken, image_tokens, positions, taken  # noqa: E402
+from ggml.models.vision.tower import Tower  # noqa: E402
 
 PICTURES = [hf_images.picture(*size) for size in hf_images.SIZES]
 MARK = "<|vision_start|><|image_pad|><|vision_end|>"
@@ -209,6 +210,16 @@ def test_a_handler_of_the_bindings(files):
         images = [{"type": "image", "image": PICTURES[1]}, {"type": "text", "text": "ab"}]
         wanted = "".join(llama.model.chat([{"role": "user", "content": images}], **options))
         assert answer["choices"][0]["message"]["content"] == wanted
+
+
+def test_pictures_that_have_no_room_are_not_computed(files, monkeypatch):
+    monkeypatch.setattr(Tower, "_compute", None)
+    with load(files[0], mmproj=files[1], n_ctx=32) as model:
+        content = [{"type": "text", "text": "ab"}, {"type": "image", "image": PICTURES[0]}]
+        with pytest.raises(ValueError, match=r"image_tokens: a picture has 48 tokens, .* room for 32 \(n_ctx\)"):
+            model.image_tokens(PICTURES[0])
+        with pytest.raises(ValueError, match=r"chat: a picture has 48 tokens, the context has room for \d+ \(n_ctx\)"):
+            model.chat([{"role": "user", "content": content}])
 
 
 def test_a_model_of_texts_without_sections_counts_tokens(files, tmp_path):

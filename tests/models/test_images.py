@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import math
 import pathlib
 import re
 
@@ -159,6 +160,33 @@ def test_folders_are_opened_without_files(converted):
         assert error(np.concatenate(model.embed_image(PICTURES)), record["embeddings"]) < 1e-9
 
 
+@pytest.mark.parametrize("kind", ["qwen2vl", "qwen25vl"])
+def test_settings_of_texts_may_stand_beside_those_of_the_encoder(tmp_path, kind):
+    record = hf_images.record(kind)
+    config = record["config"]
+    text = config.pop("text_config")
+    rope = text.pop("rope_parameters")
+    scaling = {"type": "mrope", "mrope_section": rope["mrope_section"]}
+    record["config"] = {**text, "rope_theta": rope["rope_theta"], "rope_scaling": scaling, **config}
+    folder = hf_images.write_folder(tmp_path / "model", record)
+    with pytest.warns(UserWarning, match="no tokenizer"):
+        model = load(folder, mmproj=folder, kv_type="f32")
+    with model:
+        assert error(model.logits(prompt_of(model))[::3], record["logits"]) < 1e-9
+
+
+def test_the_width_of_the_feed_forward_part_is_that_of_the_tensors(tmp_path):
+    record = hf_images.record("qwen2vl")
+    hf_images.write_folder(tmp_path / "model", record)
+    with pytest.warns(UserWarning, match="no tokenizer"):
+        convert(tmp_path / "model", tmp_path / "text.gguf", mmproj=tmp_path / "mmproj.gguf")
+    key = "clip.vision.feed_forward_length"
+    path = changed_file((None, tmp_path / "mmproj.gguf"), tmp_path, {key: 999}, ())
+    tower = Tower(path)
+    assert error(tower.encode(PICTURES[0], "test").rows, record["embeddings"][:48]) < 1e-9
+    tower.close()
+
+
 def test_the_end_of_a_row_is_in_the_encoder(tmp_path):
     record = hf_images.record("pixtral")
     folder = hf_images.write_folder(tmp_path / "model", record)
@@ -168,6 +196,68 @@ def test_the_end_of_a_row_is_in_the_encoder(tmp_path):
     table = next(name for name in record["shapes"] if name.endswith("embed_tokens.weight"))
     assert np.array_equal(rows[0][0], hf_models.weight(table, (64, 64), 0)[9]) and weights["mm.2.weight"].shape[0] == 64
     assert keys["clip.projector_type"] == "pixtral"
+
+
+def mobile_vlm(version):
+    """Random tensors of MobileVLM's projectors, for patches of 32 elements and embeddings of 64."""
+    first = 1 if version == 1 else 0
+    shapes = {f"mm.model.mlp.{first}": (64, 32), f"mm.model.mlp.{first + 2}": (64, 64)}
+    if version == 1:
+        for b in ("mm.model.mb_block.1.block.", "mm.model.mb_block.2.block."):
+            shapes |= {b + "0.0": (64, 1, 3, 3), b + "0.1": (64,), b + "1.fc1": (16, 64), b + "1.fc2": (64, 16),
+                       b + "2.0": (64, 64), b + "2.1": (64,)}  # fmt: skip
+    else:
+        shapes["mm.model.peg.0"] = (64, 1, 3, 3)
+    rng, found = np.random.default_rng(3), {}
+    for name, shape in shapes.items():
+        found[f"{name}.weight"] = (rng.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
+        if not name.endswith((".0.0", "2.0")) or "mlp" in name or "peg" in name:
+            found[f"{name}.bias"] = rng.standard_normal(shape[0]).astype(np.float32)
+    return found
+
+
+def mobile_vlm_in_numpy(x, w, version):
+    """The results of these projectors, of patches [4, 4, 32]."""
+
+    def linear(x, name):
+        return x @ w[name + ".weight"].T.astype(float) + w.get(name + ".bias", np.zeros(1))
+
+    def norm(x, name):
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        return x * w[name + ".weight"] + w[name + ".bias"]
+
+    def convolved(x, name, stride):
+        padded = np.pad(x, ((1, 1), (1, 1), (0, 0)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (0, 1))[::stride, ::stride]
+        return np.einsum("yxcij,cij->yxc", windows, w[name + ".weight"][:, 0])
+
+    def block(x, b, stride):
+        h = norm(convolved(x, b + "0.0", stride), b + "0.1")
+        h = h * np.clip(h / 6 + 0.5, 0, 1)
+        gate = linear(np.maximum(linear(h.mean((0, 1)), b + "1.fc1"), 0), b + "1.fc2")
+        return norm(linear(h * np.clip(gate / 6 + 0.5, 0, 1), b + "2.0"), b + "2.1")
+
+    first = 1 if version == 1 else 0
+    h = linear(x.astype(float), f"mm.model.mlp.{first}")
+    h = linear(h * 0.5 * (1 + np.vectorize(math.erf)(h / np.sqrt(2))), f"mm.model.mlp.{first + 2}")
+    if version == 1:
+        h = block(h + block(h, "mm.model.mb_block.1.block.", 1), "mm.model.mb_block.2.block.", 2)
+    else:
+        h = h.reshape(2, 2, 2, 2, -1).mean((1, 3))
+        h = h + convolved(h, "mm.model.peg.0", 1) + w["mm.model.peg.0.bias"]
+    return h.reshape(-1, h.shape[-1])
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_projectors_of_mobile_vlm(files, tmp_path, version):
+    tensors = mobile_vlm(version)
+    old = ("mm.0.weight", "mm.0.bias", "mm.2.weight", "mm.2.bias")
+    kind = {"clip.projector_type": "ldp" if version == 1 else "ldpv2"}
+    path = changed_file(files, tmp_path, kind, old, tensors)
+    with load(files[0], mmproj=path) as model, model.trace("v.blk.1.out") as traced:
+        (rows,) = model.embed_image(PICTURES[0])
+    patches = traced["v.blk.1.out"][1:].reshape(4, 4, 32)
+    assert rows.shape == (4, 64) and error(rows, mobile_vlm_in_numpy(patches, tensors, version)) < 1e-9
 
 
 # ---- prompts ---------------------------------------------------------------------------------------------------------
@@ -255,7 +345,7 @@ def test_log_probabilities_are_those_of_texts(model):
         model.log_probabilities(model.image_tokens(PICTURES[0]))
 
 
-@pytest.mark.parametrize("kind", ["gemma3", "qwen3vl"])
+@pytest.mark.parametrize("kind", ["gemma3", "qwen3vl", "qwen35", "lfm2vl"])
 def test_states_with_pictures_are_saved(tmp_path, kind):
     folder = hf_images.write_folder(tmp_path / "model", hf_images.record(kind))
     with pytest.warns(UserWarning, match="no tokenizer"):
@@ -390,14 +480,14 @@ def test_a_model_without_an_encoder_takes_no_pictures(files):
             model.generate([1, -5])
 
 
-def changed_file(files, tmp_path, change=None, drop=()):
-    """The encoder with other keys, or without some keys and tensors."""
+def changed_file(files, tmp_path, change=None, drop=(), tensors=None):
+    """The encoder with other or further keys and tensors, or without some."""
     reader, path = gguf.GGUFReader(files[1]), tmp_path / "changed.gguf"
     writer = gguf.GGUFWriter(path, "clip")
-    for name, field in reader.fields.items():
+    values = {name: field.contents() for name, field in reader.fields.items()} | (change or {})
+    for name, value in values.items():
         if name.startswith(("GGUF.", "general.arch")) or name in drop:
             continue
-        value = (change or {}).get(name, field.contents())
         if isinstance(value, list):
             writer.add_array(name, value)
         else:
@@ -406,6 +496,8 @@ def changed_file(files, tmp_path, change=None, drop=()):
     for tensor in reader.tensors:
         if tensor.name not in drop:
             writer.add_tensor(tensor.name, tensor.data)
+    for name, data in (tensors or {}).items():
+        writer.add_tensor(name, data)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -417,6 +509,14 @@ def changed_file(files, tmp_path, change=None, drop=()):
     "change, drop, message",
     [
         ({"clip.projector_type": "other"}, (), "'clip.projector_type' is 'other': need one of mlp"),
+        ({"clip.vision.preproc_image_size": 16384}, (), "pictures become 268435456 pixels: need at most 67108864"),
+        ({"clip.vision.image_grid_pinpoints": [28, 28, 0, 28]}, (), "image_grid_pinpoints' is .*: need sizes"),
+        ({"clip.vision.wa_layer_indexes": [-1]}, (), "wa_layer_indexes' is .*: need layers"),
+        (
+            {"clip.projector_type": "lfm2", "clip.vision.projector.scale_factor": 64, "clip.vision.patch_size": 28},
+            (),
+            "a token is 1792 x 1792 pixels: need at most 1024",
+        ),
         ({"clip.vision.patch_size": 0}, (), "'clip.vision.patch_size' is 0: need an integer from 1"),
         ({"clip.vision.image_mean": [0.5]}, (), r"'clip.vision.image_mean' is \[0.5\]: need three numbers"),
         ({"clip.vision.image_std": [0.0, 1.0, 1.0]}, (), "'clip.vision.image_std'"),

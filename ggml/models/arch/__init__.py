@@ -129,8 +129,8 @@ FAMILIES = {
     "olmo2": Family(olmo2, NEOX, window_pattern=4),  # also OLMo 3
     "exaone4": Family(olmo2, NEOX, window_pattern=4),
     "qwen3next": Family(qwen_next, NEOX),
-    "qwen35": Family(qwen_next, NEOX),
-    "qwen35moe": Family(qwen_next, NEOX),
+    "qwen35": Family(qwen_vl.WITH_STATES, ggml.GGML_ROPE_TYPE_IMROPE),
+    "qwen35moe": Family(qwen_vl.WITH_STATES, ggml.GGML_ROPE_TYPE_IMROPE),
     "mamba": Family(mamba, attention=False),
     "mamba2": Family(mamba, attention=False),
     "granitehybrid": Family(granite_hybrid, NORMAL),

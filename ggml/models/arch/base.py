@@ -217,6 +217,19 @@ class Linear:
             y = ggml.ggml_add(self.ctx, y, ggml.ggml_scale(self.ctx, low, pair.scale))
         return y
 
+    def with_pictures(self, x: Tensor) -> Tensor:
+        """x with embeddings of pictures in place of those of tokens, in graphs that may have some."""
+        if self.inputs.vectors is None:
+            return x
+        return ggml.ggml_add(self.ctx, ggml.ggml_mul(self.ctx, x, self.inputs.texts), self.of_pictures(0))
+
+    def of_pictures(self, layer: int) -> Tensor:
+        """The vectors of a picture's tokens: for 0 their embeddings, else what layer - 1 adds; a text's are 0."""
+        vectors, width = self.inputs.vectors, self.config.n_embd
+        assert vectors is not None
+        row = vectors.contents.nb[1]
+        return ggml.ggml_view_2d(self.ctx, vectors, width, self.n_tokens, row, 4 * width * layer)
+
 
 class Norms(Linear):
     """Sums, factors, norms, limits."""
@@ -609,13 +622,6 @@ class Builder(FeedForward):
         if self.inputs.outputs is None or x.contents.ne[1] != self.n_tokens:
             return x
         return ggml.ggml_get_rows(self.ctx, x, self.inputs.outputs)
-
-    def of_pictures(self, layer: int) -> Tensor:
-        """The vectors of a picture's tokens: for 0 their embeddings, else what layer - 1 adds; a text's are 0."""
-        assert self.inputs.vectors is not None
-        vectors, width = self.inputs.vectors, self.config.n_embd
-        row = vectors.contents.nb[1]
-        return ggml.ggml_view_2d(self.ctx, vectors, width, self.n_tokens, row, 4 * width * layer)
 
     def keep_last(self, layer: int, *tensors: Tensor) -> Sequence[Tensor]:
         """After the attention of the last layer: only the tokens whose result is needed; all if values are traced."""

@@ -1,5 +1,5 @@
 """Qwen 3 Next and Qwen 3.5: gated delta nets (arXiv:2412.06464) with short convolutions, and in every fourth layer
-attention with a gate. The positions of M-RoPE are equal for text, so that it is the usual rotation."""
+attention with a gate."""
 
 import ggml
 

@@ -1,10 +1,10 @@
-"""Qwen 2 VL (arXiv:2409.12191), 2.5 VL and 3 VL: language models whose tokens of pictures have a row and a column.
+"""Qwen 2 VL (arXiv:2409.12191), 2.5 VL, 3 VL and 3.5: language models whose tokens of pictures have a row and a column.
 
 The first layers of Qwen 3 VL add vectors to these tokens, which the encoder took from its own layers (DeepStack,
 arXiv:2406.04334).
 """
 
-from . import llama, qwen_moe
+from . import llama, qwen_moe, qwen_next
 
 
 class Sees:
@@ -17,6 +17,8 @@ class Sees:
     def __init__(self, module):
         self.module = module
         self.embed, self.head = module.embed, module.head
+        if hasattr(module, "caches"):
+            self.caches = module.caches
 
     def keys(self, k):
         """The keys of the model of texts, the sections of positions, and the layers that add vectors."""
@@ -37,4 +39,4 @@ class Sees:
         return g.add(x, vectors if x.contents.ne[1] == g.n_tokens else g.last(vectors))
 
 
-DENSE, EXPERTS = Sees(llama), Sees(qwen_moe)
+DENSE, EXPERTS, WITH_STATES = Sees(llama), Sees(qwen_moe), Sees(qwen_next)

@@ -126,7 +126,7 @@ def qwen3_names(v: Fields) -> dict[str, Any]:
         "merger.linear_fc1": "mm.0",
         "merger.linear_fc2": "mm.2",
     }
-    for i, layer in enumerate(v.array("deepstack_visual_indexes", int, default=[8, 16, 24])):
+    for i, layer in enumerate(v.array("deepstack_visual_indexes", int, default=[])):
         new = {"norm": "norm", "linear_fc1": "fc1", "linear_fc2": "fc2"}
         names |= {f"deepstack_merger_list.{i}.{old}": f"v.deepstack.{layer}.{name}" for old, name in new.items()}
     return names
@@ -168,7 +168,7 @@ class ImageRow(NamedTuple):
         names: for the names of tensors what they become, as in Row; or a function of the encoder's settings.
         keys: function of the settings that gives the keys, without `clip.vision.` before them.
         dropped: names of tensors that are not needed.
-        settings: those of the encoder that a folder may lack.
+        defaults: settings of the encoder that files may leave out.
     """
 
     classes: str
@@ -176,7 +176,7 @@ class ImageRow(NamedTuple):
     names: Mapping[str, Any] | Callable[[Fields], Mapping[str, Any]]
     keys: Callable[[Settings], Keys]
     dropped: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = {}
+    defaults: Mapping[str, Any] = {}
 
     def names_of(self, v: Fields) -> Mapping[str, Any]:
         """`names` for the settings of an encoder."""
@@ -186,7 +186,7 @@ class ImageRow(NamedTuple):
 def vision_of(checkpoint: Checkpoint, row: ImageRow) -> Fields:
     """The settings of the encoder."""
     given = checkpoint.config.inside("vision_config")
-    return Fields({**row.settings, **{k: v for k, v in given.values.items() if v is not None}}, given.where)
+    return Fields({**row.defaults, **{k: v for k, v in given.values.items() if v is not None}}, given.where)
 
 
 def usual(s: Settings, mean: list[float], std: list[float]) -> Keys:
@@ -268,9 +268,8 @@ def llava(s: Settings, in_tiles: bool = False) -> Keys:
     keys["image_aspect_ratio"] = "pad" if pad else "crop"
     side = sides(keys["image_size"])
     s.images.require("size", *side, default=side[0])
-    if in_tiles:
-        return keys | cropped(s, keys["image_size"]) | {"image_aspect_ratio": "anyres"}
-    return keys if pad else keys | cropped(s, keys["image_size"])
+    cropping = {} if pad and not in_tiles else cropped(s, keys["image_size"])
+    return keys | cropping | ({"image_aspect_ratio": "anyres"} if in_tiles else {})
 
 
 def sides(side: int) -> tuple[Any, ...]:
@@ -383,8 +382,8 @@ def qwen(s: Settings, width: str = "hidden_size", **more: Any) -> Keys:
         s.images.require(name, value, default=value)
     s.images.require("do_resize", True, default=True)
     size = s.images.inside("size")
-    least = s.images.integer("min_pixels", default=size.integer("shortest_edge", default=56 * 56, high=1 << 27))
-    most = s.images.integer("max_pixels", default=size.integer("longest_edge", default=28 * 28 * 1280, high=1 << 27))
+    least = s.images.integer("min_pixels", default=size.integer("shortest_edge", default=56 * 56, high=1 << 26))
+    most = s.images.integer("max_pixels", default=size.integer("longest_edge", default=28 * 28 * 1280, high=1 << 26))
     fields = {
         **v.values, "image_size": more.pop("image_size", 560), "num_attention_heads": v.values.get("num_heads"),
         "num_hidden_layers": v.values.get("depth"), "hidden_size": v.integer(width), **more,
@@ -417,7 +416,7 @@ def qwen3(s: Settings) -> Keys:
     if across * across != count:
         raise v.wrong("num_position_embeddings", count, "a square")
     keys = qwen(s, image_size=across * patch)
-    taken = v.array("deepstack_visual_indexes", int, default=[8, 16, 24])
+    taken = v.array("deepstack_visual_indexes", int, default=[])
     layers = range(keys["block_count"])
     if len(taken) != len(set(taken)) or not set(taken) <= set(layers):
         raise v.wrong("deepstack_visual_indexes", taken, f"different layers from 0 to {layers[-1]}")
@@ -436,6 +435,8 @@ HEAD = {
     "head.mlp.fc1": "v.head.ffn_up",
     "head.mlp.fc2": "v.head.ffn_down",
 }
+QWEN3_VISION = {"hidden_act": "gelu_pytorch_tanh", "depth": 27, "hidden_size": 1152, "num_heads": 16, "patch_size": 16,
+                "intermediate_size": 4304}  # fmt: skip
 ROWS = [
     ImageRow("CLIPModel", "clip", {**VIT, "projection": "mm.model.fc"}, clip, ("embeddings.position_ids",),
              CLIP_VISION),
@@ -455,13 +456,14 @@ ROWS = [
     ImageRow("Idefics3ForConditionalGeneration SmolVLMForConditionalGeneration", "idefics3",
              {**VIT, "modality_projection.proj": "mm.model.fc"}, idefics3),
     ImageRow("Qwen2VLForConditionalGeneration", "qwen2vl_merger", QWEN, qwen2,
-             settings={"hidden_act": "quick_gelu", "depth": 32, "embed_dim": 1280, "num_heads": 16, "patch_size": 14}),
+             defaults={"hidden_act": "quick_gelu", "depth": 32, "embed_dim": 1280, "num_heads": 16, "patch_size": 14}),
     ImageRow("Qwen2_5_VLForConditionalGeneration", "qwen2.5vl_merger", QWEN, qwen25,
-             settings={"hidden_act": "silu", "depth": 32, "num_heads": 16, "patch_size": 14,
+             defaults={"hidden_act": "silu", "depth": 32, "num_heads": 16, "patch_size": 14,
                        "intermediate_size": 3420}),
     ImageRow("Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration", "qwen3vl_merger", qwen3_names, qwen3,
-             settings={"hidden_act": "gelu_pytorch_tanh", "depth": 27, "hidden_size": 1152, "num_heads": 16,
-                       "patch_size": 16, "intermediate_size": 4304}),
+             defaults={**QWEN3_VISION, "deepstack_visual_indexes": [8, 16, 24]}),
+    ImageRow("Qwen3_5ForConditionalGeneration Qwen3_5MoeForConditionalGeneration", "qwen3vl_merger", qwen3_names, qwen3,
+             defaults=QWEN3_VISION),
 ]  # fmt: skip
 BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}
 

@@ -102,8 +102,8 @@ class Images:
             normalize: True to scale each embedding to Euclidean length 1.
         Returns:
             Of a model that compares texts with pictures (CLIP, SigLIP) f32 [n_images, dim]. Of a language model a list
-            with f32 [tokens, dim] for each picture, of a picture in parts those of all of them; without what layers of
-            the language model add to them.
+            with f32 [tokens, dim] for each picture, of a picture in parts those of all of them; without what its layers
+            add to them.
         Raises:
             OSError: a file cannot be read.
             TypeError: there is something that is no picture.
@@ -113,20 +113,20 @@ class Images:
         """
         tower = self._encoder("embed_image")
         rows = self.rows("embed_image", images)
-        rows = rows if tower.row.pooled else [row[:, : self.runner.config.n_embd] for row in rows]
         rows = [normalized(row) for row in rows] if normalize else rows
         return np.concatenate([np.empty((0, tower.dim), np.float32), *rows]) if tower.row.pooled else rows
 
     def rows(self, caller: str, images: Any) -> list[np.ndarray]:
         """The embeddings of each picture, f32 [tokens, dim]."""
         given = list(images) if isinstance(images, (list, tuple)) else [images]
-        return [self._encoded(caller, image).rows for image in given]
+        dim = self._encoder(caller).dim // (1 + self.runner.config.n_deepstack)
+        return [self._encoded(caller, image).rows[:, :dim] for image in given]
 
-    def _encoded(self, caller: str, image: Any) -> Encoded:
+    def _encoded(self, caller: str, image: Any, most: int | None = None) -> Encoded:
         with self.runner.lock:
             tower = self._encoder(caller)
             with self.runner.busy():
-                return tower.encode(image, caller)
+                return tower.encode(image, caller, most)
 
     def image_tokens(self, image: Any) -> list[int]:
         """The tokens that stand for a picture in a prompt, with those of the texts that the model expects around it.
@@ -160,7 +160,7 @@ class Images:
             text += texts[i] if i < len(texts) else ""
             if i >= len(images):
                 break
-            encoded = self._encoded(caller, images[i])
+            encoded = self._encoded(caller, images[i], self.runner.n_ctx - len(ids))
             for part in encoded.prompt:
                 if isinstance(part, str):
                     text += part
@@ -206,32 +206,79 @@ class Images:
             messages: some with parts that are pictures.
             render: makes the text of messages.
         """
-        tower, key = self._encoder(caller), secrets.token_hex(8)
-        mark, literal = tower.row.mark, f"[text-{key}]"
-        images = [picture_of(part, caller) for message in messages for part in parts_of(message) if is_image(part)]
+        marked = self.marked(caller, messages, render)
+        text = marked.render(messages)
+        return text.replace(marked.literal, marked.mark), self.tokens(
+            caller, text.split(marked.between), marked.images, True, marked.literal
+        )
 
-        def shown(image: dict[str, str]) -> str:
-            """The text of the messages with a part in place of each picture."""
-            given = []
-            for message in messages:
-                rest = replaced({name: value for name, value in message.items() if name != "content"}, mark, literal)
-                content = message.get("content")
-                if isinstance(content, (list, tuple)):
-                    content = [image if is_image(part) else replaced(part, mark, literal) for part in content]
-                given.append({**rest, "content": replaced(content, mark, literal) if content is not None else None})
-            return render(given)
+    def marked(self, caller: str, messages: Sequence[Mapping[str, Any]], render: Callable[..., str]) -> Marked:
+        """A conversation as text with a mark for each picture; see conversation."""
+        return Marked(self, caller, self._encoder(caller).row.mark, messages, render)
 
+
+class Marked:
+    """The texts of a conversation with pictures.
+
+    Args:
+        owner: makes tokens of pictures.
+        caller: name of the public function.
+        mark: what templates write for a picture of the model.
+        messages: the conversation.
+        render: makes the text of messages.
+
+    Attributes:
+        images: the pictures.
+        between: what stands for a picture in the text.
+        literal: what stands in texts for the mark where it is text like any other.
+        eog, bos, add_bos: those of the tokenizer.
+    """
+
+    def __init__(
+        self, owner: Images, caller: str, mark: str, messages: Sequence[Mapping[str, Any]], render: Callable[..., str]
+    ) -> None:
+        key = secrets.token_hex(8)
+        self.mark, self.literal, self.between, self._part = mark, f"[text-{key}]", mark, {"type": "image"}
+        self._owner, self._caller, self._render, self._done = owner, caller, render, 0
+        self.images = [picture_of(part, caller) for message in messages for part in parts_of(message) if is_image(part)]
         try:
-            text, between = shown({"type": "image"}), mark
+            text = self.render(messages)
         except ValueError:
-            text, between = "", ""
-        if not between or text.count(between) != len(images):
-            between = f"[image-{key}]"
-            text = shown({"type": "text", "text": between})
-        if text.count(between) != len(images):
-            raise ValueError(f"{caller}: the template shows {text.count(between)} of {len(images)} pictures")
-        ids = self.tokens(caller, text.split(between), images, True, literal)
-        return text.replace(literal, mark), ids
+            text = ""
+        if not mark or text.count(mark) != len(self.images):
+            self.between = f"[image-{key}]"
+            self._part = {"type": "text", "text": self.between}
+            text = self.render(messages)
+        if text.count(self.between) != len(self.images):
+            shown = text.count(self.between)
+            raise ValueError(f"{caller}: the template shows {shown} of {len(self.images)} pictures")
+
+    eog = property(lambda self: self._owner.prompts.tokenizer.eog)
+    bos = property(lambda self: self._owner.prompts.tokenizer.bos)
+    add_bos = property(lambda self: self._owner.prompts.tokenizer.add_bos)
+
+    def render(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> str:
+        """The text of messages, those of the conversation or the first of them."""
+        given = []
+        for message in messages:
+            rest = {name: value for name, value in message.items() if name != "content"}
+            content = message.get("content")
+            if isinstance(content, (list, tuple)):
+                content = [self._part if is_image(part) else self._without_marks(part) for part in content]
+            elif content is not None:
+                content = self._without_marks(content)
+            given.append({**self._without_marks(rest), "content": content})
+        return self._render(given, **options)
+
+    def _without_marks(self, value: Any) -> Any:
+        return replaced(value, self.mark, self.literal) if self.mark else value
+
+    def encode(self, text: str, add_bos: bool = False, special: bool = True) -> list[int]:
+        """The tokens of the part of the text that follows the parts before."""
+        texts = text.split(self.between)
+        images = self.images[self._done : self._done + len(texts) - 1]
+        self._done += len(images)
+        return self._owner.tokens(self._caller, texts, images, add_bos, self.literal)
 
 
 def parts_of(message: Any) -> Sequence[Any]:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..run.batch import ImageToken, positions
+
 Chat = Sequence[Mapping[str, Any]]
 
 
@@ -16,8 +18,9 @@ class Row(NamedTuple):
 
     ids: np.ndarray  # i32 [N]
     targets: np.ndarray  # i32 [N]: the token that follows, or -1 where it does not count
-    positions: np.ndarray  # i32 [N], from 0 in each text
+    positions: np.ndarray  # i32 [4, N], in four dimensions, which are equal for tokens of texts; from 0 in each text
     texts: np.ndarray  # i32 [N]: where the token's text begins in the row, which identifies it; -1 for unused places
+    pictures: dict[int, ImageToken]  # by their places, the embeddings of pictures; `ids` has 0 there
 
     @property
     def n_targets(self) -> int:
@@ -29,7 +32,11 @@ class Row(NamedTuple):
         place = np.arange(len(self.ids))
         age = place[:, None] - place
         seen = (age >= 0) & (self.texts[:, None] == self.texts)
-        return seen & (age < window) if window else seen
+        if window:
+            seen &= age < window
+        for at, token in self.pictures.items():
+            seen[at, at : at + token.after + 1] = True
+        return seen
 
 
 class Example(NamedTuple):
@@ -40,8 +47,8 @@ class Example(NamedTuple):
 
 
 def whole(ids: Sequence[int]) -> Example:
-    """An example of which all tokens are learned."""
-    return Example(list(ids), [True] * len(ids))
+    """An example of which all tokens are learned, except embeddings of pictures."""
+    return Example(list(ids), [type(token) is not ImageToken for token in ids])
 
 
 def chat_example(messages: Chat, template: Any, tokenizer: Any) -> Example:
@@ -51,8 +58,8 @@ def chat_example(messages: Chat, template: Any, tokenizer: Any) -> Example:
 
     Args:
         messages: mappings with role and content.
-        template: ChatTemplate.
-        tokenizer: Tokenizer.
+        template: ChatTemplate, or another object with its method render.
+        tokenizer: Tokenizer, or another object with its method encode.
     Raises:
         TypeError: messages is not a list of messages.
         ValueError: there is no answer, or the template changes earlier messages when later ones follow.
@@ -64,7 +71,7 @@ def chat_example(messages: Chat, template: Any, tokenizer: Any) -> Example:
         ends = [i for i, token in enumerate(ids) if token in tokenizer.eog]
         last = ends[-1] if ends else len(ids) - 1
         example.ids.extend(ids)
-        example.learned.extend(learned and i <= last for i in range(len(ids)))
+        example.learned.extend(learned and i <= last and ids[i] >= 0 for i in range(len(ids)))
 
     full = template.render(messages, add_generation_prompt=False)  # checks the messages
     for i, message in enumerate(messages):
@@ -95,7 +102,7 @@ def read_chats(lines: Iterable[str | bytes], name: str = "the data") -> list[Cha
         lines: lines of a file; empty ones are ignored.
         name: name of the file, for messages.
     Returns:
-        A list of messages (mappings with the strings "role" and "content") for each line.
+        A list of messages for each line: mappings with "role" and "content", a string or a list of parts.
     Raises:
         ValueError: a line is not of that form; the message names it.
     """
@@ -117,7 +124,9 @@ def read_chats(lines: Iterable[str | bytes], name: str = "the data") -> list[Cha
 
 
 def _is_message(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("role", "content"))
+    content = value.get("content") if isinstance(value, dict) else None
+    parts = isinstance(content, list) and all(isinstance(part, dict) for part in content)
+    return isinstance(value, dict) and isinstance(value.get("role"), str) and (isinstance(content, str) or parts)
 
 
 def part(example: Example, begin: int, end: int, bos: int | None) -> Example:
@@ -153,20 +162,35 @@ def rows(examples: Iterable[Example], length: int, bos: int | None = None, toget
     """
     parts = []
     for piece in (piece for example in examples for piece in pieces(example, length, bos)):
-        ids, learned = np.array(piece.ids, np.int32), np.array(piece.learned)
-        parts.append((ids[:-1], np.where(learned[1:], ids[1:], -1)))
+        ids, learned = np.array([max(token, 0) for token in piece.ids], np.int32), np.array(piece.learned)
+        places = positions(piece.ids[:-1], 0)
+        parts.append((ids[:-1], np.where(learned[1:], ids[1:], -1), places, pictures_of(piece.ids, length)))
     made: list[Row] = []
     used = length
-    for ids, targets in parts:
+    for ids, targets, places, pictures in parts:
         if used + len(ids) > length or not together:
             # unused places at the end are a text of their own, number -1
-            made.append(Row(*(np.full(length, value, np.int32) for value in (0, -1, 0, -1))))
+            empty, none = np.zeros(length, np.int32), np.full(length, -1, np.int32)
+            made.append(Row(empty, none, np.zeros((4, length), np.int32), none.copy(), {}))
             used = 0
         row, place = made[-1], slice(used, used + len(ids))
-        row.ids[place], row.targets[place], row.positions[place] = ids, targets, np.arange(len(ids))
+        row.ids[place], row.targets[place], row.positions[:, place] = ids, targets, places
         row.texts[place] = used
+        row.pictures.update({used + at: token for at, token in pictures.items() if at < len(ids)})
         used += len(ids)
     return [row for row in made if row.n_targets]
+
+
+def pictures_of(ids: Sequence[int], length: int) -> dict[int, ImageToken]:
+    """The embeddings of pictures among tokens, by their places."""
+    found = {i: token for i, token in enumerate(ids) if isinstance(token, ImageToken)}
+    for i, token in found.items():
+        if i + token.after >= len(ids):
+            raise ValueError(
+                f"finetune: a row of {length} tokens ends within a picture whose tokens see each other: "
+                "need rows (tokens) that have room for each text with a picture"
+            )
+    return found
 
 
 def examples_of(data: Any, ids_of: Callable[[Any], list[int]], chat: Callable[[Chat], Example]) -> list[Example]:

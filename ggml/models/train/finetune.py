@@ -11,6 +11,7 @@ from typing import Any
 from ..._errors import named
 from ..._io.files import check_outputs
 from ...training import _require_picture
+from ..generate.images import Images, has_images
 from ..generate.prompts import Prompts
 from ..run.runner import Runner
 from .adapter import Adapter
@@ -37,8 +38,8 @@ def check_files(inputs: Iterable[Path], lora: Path, state: Path | None, resume: 
 class Finetuning:
     """Trains adapters; see Model."""
 
-    def __init__(self, runner: Runner, prompts: Prompts) -> None:
-        self.runner, self.prompts = runner, prompts
+    def __init__(self, runner: Runner, prompts: Prompts, images: Images) -> None:
+        self.runner, self.prompts, self.images = runner, prompts, images
 
     def rows(self, data: Any, validation: Any, tokens: int) -> tuple[list[Row], list[Row]]:
         """The rows to train on, and those of the validation."""
@@ -49,6 +50,9 @@ class Finetuning:
                 from ..chat.template import ChatTemplate
 
                 templates.append(ChatTemplate(self.runner.metadata, self.prompts.tokenizer))
+            if has_images(messages):
+                given = self.images.marked("finetune", messages, templates[0].render)
+                return chat_example(messages, given, given)
             return chat_example(messages, templates[0], self.prompts.tokenizer)
 
         def examples(source: Any) -> Any:
@@ -116,7 +120,8 @@ class Finetuning:
 
         Args:
             data: a text (str, bytes or token ids), or a list of texts, or a list of conversations, each a list of
-                {"role", "content"} messages, of which the answers are learned.
+                {"role", "content"} messages, of which the answers are learned. Messages may have pictures, as in
+                `chat`, and ids those of image_tokens: the encoder stays as it is, and its embeddings are not learned.
             lora: the GGUF file to write; it is written at each validation and at the end.
             rank: columns of the pairs, 1 to 1,024.
             alpha: scale of the pairs; None for twice the rank.
@@ -180,7 +185,8 @@ class Finetuning:
                 closing = stack.enter_context(ExitStack())
                 closing.callback(adapter.close)
                 parts = self.runner.parts(plain=True)
-                trainer = Trainer(parts, adapter, options.tokens, options.checkpoint, self.runner.threads)
+                pictures = any(row.pictures for row in (*train, *held_out))
+                trainer = Trainer(parts, adapter, options.tokens, options.checkpoint, self.runner.threads, pictures)
                 stack.callback(trainer.close)
                 run = Run(trainer, adapter, self.runner.config.arch, options, train, held_out, lora, state)
                 run.check_space()

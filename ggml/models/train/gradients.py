@@ -49,6 +49,8 @@ class Gradients:
             self.runner.causal("gradients")
             self.runner.check_undivided("gradients")
             tokens = self.prompts.ids("gradients", ids)
+            if min(tokens) < 0:
+                raise ValueError("gradients: the tokens have embeddings of pictures: need token ids")
             if len(tokens) < 2:
                 raise ValueError(f"gradients: need at least 2 tokens, got {len(tokens)}")
             self.runner.check_room("gradients", 0, len(tokens))
@@ -71,7 +73,7 @@ class Gradients:
         weights = {name: copied(values, tensor, name) for name, tensor in self.runner.weights.items()}
         row = RowInputs(values, config, n)
         places = np.arange(n, dtype=np.int32)
-        row.fill(Row(np.array(tokens[:-1]), np.array(tokens[1:]), places, np.zeros_like(places)))
+        row.fill(Row(np.array(tokens[:-1]), np.array(tokens[1:]), np.tile(places, (4, 1)), np.zeros_like(places), {}))
         labels = ggml.ggml_new_tensor_2d(values, F32, config.n_vocab, n)
         target = to_numpy(labels)
         target[...] = 0

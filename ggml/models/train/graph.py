@@ -36,23 +36,36 @@ class RowInputs:
         ctx: context that receives them.
         config: sizes of the model.
         tokens: N, the length of a row.
+        pictures: whether rows may have embeddings of pictures.
 
     Attributes:
         inputs: Inputs; the tensors as architectures take them.
     """
 
-    def __init__(self, ctx: Any, config: Config, tokens: int) -> None:
+    def __init__(self, ctx: Any, config: Config, tokens: int, pictures: bool = False) -> None:
         self._window = config.window
         ids, positions = (ggml.ggml_new_tensor_1d(ctx, I32, tokens) for _ in range(2))
         masks: dict[bool, Any] = {False: None, True: None}
         masks |= {local: ggml.ggml_new_tensor_4d(ctx, F16, tokens, tokens, 1, 1) for local in set(config.local)}
-        self.inputs = Inputs(ids, positions, masks, 1)
+        vectors = ggml.ggml_new_tensor_2d(ctx, F32, config.n_input, tokens) if pictures else None
+        texts = ggml.ggml_new_tensor_2d(ctx, F32, 1, tokens) if pictures else None
+        places = ggml.ggml_new_tensor_1d(ctx, I32, 4 * tokens) if pictures and config.sections else None
+        self.inputs = Inputs(ids, positions, masks, 1, vectors=vectors, texts=texts, places=places)
+        self._vectors, self._texts, self._places = (
+            None if t is None else to_numpy(t) for t in (vectors, texts, places)
+        )
         self._ids, self._positions = to_numpy(ids), to_numpy(positions)
         self._masks = {k: to_numpy(mask).reshape(tokens, tokens) for k, mask in masks.items() if mask is not None}
 
     def fill(self, row: Row) -> None:
         """Makes the graphs compute a row."""
-        self._ids[:], self._positions[:] = row.ids, row.positions
+        self._ids[:], self._positions[:] = row.ids, row.positions[0]
+        if self._places is not None:
+            self._places[:] = row.positions.reshape(-1)
+        if self._vectors is not None and self._texts is not None:
+            self._vectors[...], self._texts[...] = 0, 1
+            for at, token in row.pictures.items():
+                self._vectors[at], self._texts[at] = token.vector, 0
         for local, mask in self._masks.items():
             mask[...] = np.where(row.seen(self._window if local else 0), np.float16(0), np.float16(-np.inf))
 
@@ -81,7 +94,7 @@ class Nodes:
 
         def make(ctx: Any) -> Any:
             g = self._builder(ctx)
-            y = self._module.embed(g) if x is None else x
+            y = g.with_pictures(self._module.embed(g)) if x is None else x
             for i in range(first, end):
                 y = self._module.layer(g, i, y)
             return y
@@ -166,10 +179,14 @@ class Trainer:
         tokens: N, the length of a row.
         checkpoint: True to keep the activations of one layer at a time and to compute the others again.
         threads: threads to compute with.
+        pictures: whether rows may have embeddings of pictures.
     """
 
-    def __init__(self, parts: Parts, adapter: Adapter, tokens: int, checkpoint: bool, threads: int) -> None:
+    def __init__(
+        self, parts: Parts, adapter: Adapter, tokens: int, checkpoint: bool, threads: int, pictures: bool = False
+    ) -> None:
         self.config, self.adapter, self.tokens, self.threads = parts.config, adapter, tokens, threads
+        self._pictures = pictures
         self.segments: list[Segment] = []
         self._embedding: Segment | None = None
         self._head: Head | None = None
@@ -183,7 +200,7 @@ class Trainer:
 
     def _build(self, parts: Parts, checkpoint: bool) -> None:
         c, n = self.config, self.tokens
-        self._row: RowInputs | None = RowInputs(self._ctx, c, n)
+        self._row: RowInputs | None = RowInputs(self._ctx, c, n, self._pictures)
         nodes = Nodes(parts, self.adapter, self._row.inputs)
         self._add_layers(nodes, 1 if checkpoint else c.n_layer)
         rows = max(1, min(n, HEAD_FLOATS // c.n_vocab))

@@ -84,6 +84,8 @@ class Run:
         crc = 0
         for row in self.rows:
             crc = crc32(row.targets.tobytes(), crc32(row.ids.tobytes(), crc))
+            for token in row.pictures.values():
+                crc = crc32(token.vector, crc)
         settings = {name: getattr(self.options, name) for name in same}
         return {"arch": self.arch, **settings, "checksum of the data": crc}
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import ggml
 
-from . import clip, gemma3, idefics3, internvl, lfm2, llava, pixtral, qwen2vl, qwen3vl, qwen25vl, siglip
+from . import clip, gemma3, idefics3, internvl, ldp, lfm2, llava, pixtral, qwen2vl, qwen3vl, qwen25vl, siglip
 
 
 class Projector(NamedTuple):
@@ -51,6 +51,8 @@ class Projector(NamedTuple):
 QWEN = "<|vision_start|><|image_pad|><|vision_end|>"
 PROJECTORS = {
     "mlp": Projector(llava, "<image>"),
+    "ldp": Projector(ldp, "<image>"),
+    "ldpv2": Projector(ldp.SECOND, "<image>"),
     "gemma3": Projector(gemma3, "<start_of_image>", whole=True),
     "idefics3": Projector(idefics3, "<image>"),
     "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf),

@@ -34,7 +34,7 @@ def keys(k: Any) -> dict[str, Any]:
         "tiles": tuple(k.integer(f"preproc_{end}_tiles", 0, low=0, high=64) for end in ("min", "max")),
         "fit": k.text("image_aspect_ratio", "pad"),
         "pinpoints": pinpoints(k),
-        "pixels": tuple(k.integer(f"image_{end}_pixels", 0, low=0, high=1 << 27) for end in ("min", "max")),
+        "pixels": tuple(k.integer(f"image_{end}_pixels", 0, low=0, high=1 << 26) for end in ("min", "max")),
         "window_size": k.integer("window_size", 112, high=1 << 14),
         "whole_layers": whole_layers(k),
         "kernel": k.integer("resample", pixels.BICUBIC, high=pixels.BICUBIC),
@@ -129,15 +129,16 @@ def scaled(g: Any, x: Tensor, name: str) -> Tensor:
 def feed_forward(g: Any, x: Tensor, name: str) -> Tensor:
     """down(activation(up x)), or with a gate down(activation(gate x) * up x).
 
-    Files of older converters have up and down exchanged, which their shapes show.
+    Files of older converters have up and down exchanged, which their shapes show; those of Qwen 2 VL name a wrong width
+    between them.
     """
     c = g.config
     up, down = name + "_up", name + "_down"
     if g.has(up + ".weight") and g.weights[up + ".weight"].contents.ne[0] != c.n_embd:
         up, down = down, up
-    h = g.linear(x, up, c.n_ff)
+    h = linear(g, x, up)
     if g.has(name + "_gate.weight"):
-        h = ggml.ggml_mul(g.ctx, c.own["activation"](g.ctx, g.linear(x, name + "_gate", c.n_ff)), h)
+        h = ggml.ggml_mul(g.ctx, c.own["activation"](g.ctx, linear(g, x, name + "_gate")), h)
     else:
         h = c.own["activation"](g.ctx, h)
     return g.linear(h, down, c.n_embd)

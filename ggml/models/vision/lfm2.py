@@ -37,7 +37,7 @@ def tiles(c, image):
 def encode(g, given, columns):
     """The states of the patches after all layers: [C, N]."""
     x = patches(g, given)
-    x = g.add(x, resized_positions(g, columns, x.contents.ne[1] // columns, MODE))
+    x = g.point("v.embd", g.add(x, resized_positions(g, columns, x.contents.ne[1] // columns, MODE)))
     for i in range(g.config.n_layer):
         x = layer(g, i, x)
     return norm(g, x, "v.post_ln")

@@ -51,7 +51,7 @@ def order(c, columns, rows):
 
 def encode(g, given, columns):
     """The states of the patches after all layers: [C, N]."""
-    x = ggml.ggml_get_rows(g.ctx, patches(g, given), g.inputs.ids)
+    x = g.point("v.embd", ggml.ggml_get_rows(g.ctx, patches(g, given), g.inputs.ids))
     side = sides(g.config)[1]
     parts = windows(g.config, columns // side, x.contents.ne[1] // columns // side)
     sizes = [(len(size), len(size[0]) * side * side) for size in parts]

@@ -51,7 +51,7 @@ def rotated(g, x):
 
 def encode(g, given, columns):
     """The states of the patches after all layers: [C, N]."""
-    x = ggml.ggml_get_rows(g.ctx, patches(g, given), g.inputs.ids)
+    x = g.point("v.embd", ggml.ggml_get_rows(g.ctx, patches(g, given), g.inputs.ids))
     for i in range(g.config.n_layer):
         x = layer(g, i, x)
     return x

@@ -14,7 +14,7 @@ def encode(g, given, columns):
     """The states of the patches after all layers: [C, N]; what layers of the language model add is kept for project."""
     x = patches(g, given)
     x = g.add(x, resized_positions(g, columns, x.contents.ne[1] // columns, MODE))
-    x = ggml.ggml_get_rows(g.ctx, x, g.inputs.ids)
+    x = g.point("v.embd", ggml.ggml_get_rows(g.ctx, x, g.inputs.ids))
     added = g.passed["added"] = []
     for i in range(g.config.n_layer):
         x = layer(g, i, x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,6 +27,8 @@ ARCH = "clip.vision"
 NODES_PER_LAYER = 64  # room in a graph
 KEPT_BYTES = 32 << 20  # most embeddings that are kept
 KEPT_GRAPHS = 2
+MOST_PIXELS = 1 << 26  # of a picture in tiles
+LARGEST_SQUARE = 1 << 10  # pixels of the side of what becomes a token
 
 
 class Encoded(NamedTuple):
@@ -62,11 +65,27 @@ def vision_config(metadata: Mapping[str, Any], path: str) -> tuple[Projector, Co
     axial = getattr(row.module, "rotated", None)
     if axial is not None and config.key_dim % 4:
         raise ValueError(f"load: {path}: heads of {config.key_dim} elements: need a multiple of 4")
+    check_sizes(row, config, path)
     activation = ggml.ggml_gelu_quick
     for name, function in (("gelu", row.gelu), ("silu", ggml.ggml_silu)):
         if metadata.get(f"clip.use_{name}", False) is True:
             activation = function
     return row, replace(config, own={**config.own, "rms": row.rms, "activation": activation, "axial": axial})
+
+
+def check_sizes(row: Projector, config: Config, path: str) -> None:
+    """Refuses a file that makes more pixels of each picture than any model takes."""
+    own = config.own
+    pixels_of_tiles = (own["largest"] or own["image"]) ** 2 * max(1, own["tiles"][1])
+    if pixels_of_tiles > MOST_PIXELS:
+        raise ValueError(f"load: {path}: pictures become {pixels_of_tiles} pixels: need at most {MOST_PIXELS}")
+    if hasattr(row.module, "sides"):
+        square = math.prod(row.module.sides(config))
+        if square > LARGEST_SQUARE or own["largest"] % square:
+            raise ValueError(
+                f"load: {path}: a token is {square} x {square} pixels: need at most {LARGEST_SQUARE}, and tiles, "
+                f"{own['largest']} (key 'clip.vision.preproc_image_size'), of whole ones"
+            )
 
 
 def smallest(row: Projector, config: Config) -> int:
@@ -219,9 +238,18 @@ class Tower(Owner):
         own = self.config.own
         return [pixels.normalized(image, own["mean"], own["std"]) for image in images], grid
 
-    def encode(self, source: Any, caller: str) -> Encoded:
-        """A picture as embeddings; see open_picture for what it may be."""
+    def encode(self, source: Any, caller: str, most: int | None = None) -> Encoded:
+        """A picture as embeddings; see open_picture for what it may be.
+
+        Args:
+            most: tokens that there is room for; a picture of any shape that has more is not computed.
+        """
         tiles, grid = self.tiles(source, caller)
+        if most is not None and hasattr(self.row.module, "sides"):
+            square = math.prod(self.row.module.sides(self.config)) ** 2
+            count = sum(tile.shape[0] * tile.shape[1] // square for tile in tiles)
+            if count > most:
+                raise ValueError(f"{caller}: a picture has {count} tokens, the context has room for {most} (n_ctx)")
         digest = blake2b(repr(([tile.shape for tile in tiles], grid)).encode())
         for tile in tiles:
             digest.update(np.ascontiguousarray(tile).data)
