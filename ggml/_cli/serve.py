@@ -104,9 +104,8 @@ def in_order(name, values, models):
 
 def run(options):
     require("", ["fastapi", "uvicorn", "prometheus_client"], "'ggml-cython[serve,llm]'")
-    import uvicorn
-
     from ggml.serve import app
+    from ggml.serve.running import run as serve
 
     keys = keys_of(options)
     if not keys and options.host not in ("127.0.0.1", "localhost", "::1"):
@@ -139,12 +138,4 @@ def run(options):
             for name, draft in in_order("draft", options.draft, models).items()
         },
     )
-    uvicorn.run(
-        application,
-        host=options.host,
-        port=options.port,
-        log_level="info",
-        access_log=False,
-        timeout_graceful_shutdown=30,
-        limit_concurrency=4096,
-    )
+    serve(application, options.host, options.port)

@@ -132,6 +132,19 @@ class Engine:
         if self._folder is not None:
             self._folder.close()
 
+    def refuse(self) -> None:
+        """Refuses further texts; those that there are go on."""
+        self._closing = True
+
+    def end_texts(self) -> None:
+        """Ends the texts that have not ended."""
+
+        def end() -> None:
+            for lane in self._lanes.values():
+                self._deliver(lane.fail(_ended()))
+
+        self._do(end)
+
     def alive(self) -> bool:
         return self._thread.is_alive() and not self._closing
 
