@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -104,7 +105,7 @@ def in_order(name, values, models):
 
 def run(options):
     require("", ["fastapi", "uvicorn", "prometheus_client"], "'ggml-cython[serve,llm]'")
-    from ggml.serve import app
+    from ggml.distributed import mpi
     from ggml.serve.running import run as serve
 
     keys = keys_of(options)
@@ -115,7 +116,49 @@ def run(options):
             file=sys.stderr,
         )
     models = models_of(options)
-    application = app(
+    comm = mpi()
+    if comm.size > 1:
+        return run_divided(options, comm, keys, models)
+    serve(application_of(options, keys, models), options.host, options.port)
+
+
+def run_divided(options, comm, keys, models):
+    """Serves models that are divided among ranks: the first one answers requests, the others compute with it."""
+    from ggml.models import load
+    from ggml.models.run.following import Leader, follow
+    from ggml.serve.running import run as serve
+
+    for name in ("lora", "mmproj", "cache_dir", "memory"):
+        if getattr(options, name):
+            raise ValueError(f"--{name.replace('_', '-')} is given: need none with {comm.size} ranks")
+    loaded = {
+        name: load(file, n_ctx=options.ctx, n_seq=options.sequences, threads=options.threads, kv_type=options.kv_type,
+                   comm=comm)
+        for name, file in models.items()
+    }  # fmt: skip
+    runners = [model.runner for model in loaded.values()]
+    if comm.rank:
+        for number in (signal.SIGINT, signal.SIGTERM):  # which the launcher sends to all: the first rank ends them
+            signal.signal(number, signal.SIG_IGN)
+        follow(runners)
+        return
+    leader = Leader(runners)
+    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn ends itself, then repeats the signal
+    drafts = {
+        name: draft if draft == "ngram" else load(model_path(draft), n_ctx=options.ctx, n_seq=options.sequences)
+        for name, draft in in_order("draft", options.draft, models).items()
+    }
+    try:
+        serve(application_of(options, keys, loaded, drafts), options.host, options.port)
+    finally:
+        leader.close()
+
+
+def application_of(options, keys, models, drafts=None):
+    """The application for models by name; `drafts` in place of those of the options."""
+    from ggml.serve import app
+
+    return app(
         models,
         n_ctx=options.ctx,
         sequences=options.sequences,
@@ -133,9 +176,9 @@ def run(options):
         cors=options.cors,
         adapters={name: model_path(file) for name, file in options.lora},
         encoders=in_order("mmproj", options.mmproj, models),
-        drafts={
+        drafts=drafts
+        or {
             name: draft if draft == "ngram" else model_path(draft)
             for name, draft in in_order("draft", options.draft, models).items()
         },
     )
-    serve(application, options.host, options.port)

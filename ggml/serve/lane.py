@@ -101,7 +101,8 @@ class Lane:
         if draft is not None:
             model.runner.causal("draft")
             speculation("draft", model.runner, draft, False)
-        self._store = None if folder is None or model.runner.memory is None else Beginnings(folder, model)
+        keeps = model.runner.memory is not None and model.split is None  # a rank has a part of the keys and values only
+        self._store = Beginnings(folder, model) if folder is not None and keeps else None
         self._scheduler = Scheduler(model.writer, max(options.chunk, model.n_seq), options.kept, self._store)
         self._waiting: list[Ticket] = []
         self._active: dict[Generation, Ticket] = {}

@@ -92,6 +92,7 @@ class Step(Owner):
         vectors, texts: f32 [N, C] and [N, 1], of a graph for pictures: embeddings, and 1 where there is none, else 0.
         adapters: f32 [N, 1] by name: 1 for the tokens that have an adapter, else 0.
         masks: f16 [S, 1, T, T] by "has a sliding window", of a graph without memory.
+        filled: all inputs, in the order in which they were made.
         out: f32 [M, vocabulary or C]; `rows` of it are those that are wanted.
         extra: further results, of "scores".
         points: the names of the values that can be traced and changed.
@@ -104,6 +105,7 @@ class Step(Owner):
         self.allocator: Any = None
         self.used = shape.tokens  # tokens that count; those behind them only fill the shape
         self.rows: slice | list[int] = slice(None)
+        self.filled: list[np.ndarray] = []
         try:
             self._build(shape, parts, memory)
         except BaseException:
@@ -114,6 +116,7 @@ class Step(Owner):
         tensor = ggml.ggml_new_tensor(self.inputs_ctx, kind, len(ne), (ctypes.c_int64 * len(ne))(*ne))
         values = to_numpy(tensor)
         values[...] = 0
+        self.filled.append(values)
         return tensor, values
 
     def _inputs(self, shape: Shape, config: Config, memory: Memory | None) -> Inputs:
@@ -267,6 +270,7 @@ class Step(Owner):
         """Frees the graph and its memory."""
         self.out = self.ids = self.positions = self.types = self.texts = np.empty(0)
         self.outputs = self.slots = self.vectors = None
+        self.filled = []
         self.extra, self._traced, self.masks, self.cells, self.tables, self.adapters = [], {}, {}, {}, {}, {}
         if self.allocator is not None:
             ggml.ggml_gallocr_free(self.allocator)

@@ -28,6 +28,7 @@ from .sequences import Sequences
 if TYPE_CHECKING:
     from ...distributed import Communicator
     from ..trace import Trace
+    from .following import Voice
     from .split import Split
 
 DEFAULT_CTX = 4096
@@ -48,6 +49,7 @@ class Runner(LockOwner):
         loras, edits, tracer: what graphs are built of beside the weights.
         named_loras: adapters that sequences may have, by name.
         overrides: values of keys that replace those of the file.
+        leader: of a divided model whose other ranks follow this one, what tells them; see following.py.
     """
 
     @property
@@ -72,6 +74,7 @@ class Runner(LockOwner):
         super().__init__()
         self.comm = comm if comm is not None and comm.size > 1 else None
         self.split: Split | None = None
+        self.leader: Voice | None = None
         self.closed = False
         self.computing: int | None = None  # the thread that computes
         self.loras: list[Lora] = []
@@ -250,6 +253,8 @@ class Runner(LockOwner):
         """Computes a graph."""
         try:
             self.computing = threading.get_ident()
+            if self.leader is not None:
+                self.leader.run(step)
             step.run()
         finally:
             self.computing = None
