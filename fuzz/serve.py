@@ -96,7 +96,7 @@ def main():
         path = server.write(Path(folder) / "tiny.gguf")
         cases = list(conversations(path))
         settings = {**SETTINGS, "tokens": 300, "kept": 4, "queue": 10 * options.clients}
-        with server.listening(app({"tiny": path}, **settings)) as url:
+        with server.listening(app({"tiny": path}, **settings), timeout_keep_alive=LIMIT) as url:
             growth, left = asyncio.run(soak(url, cases, options, counts))
     print(f"{dict(counts)}, {left:.0f} texts left, memory grew by {growth / 1e6:.1f} MB")
     wrong = counts["different"] + counts["failed"] + counts["stuck"] + left

@@ -3,7 +3,8 @@
 # stands for it (see docs/llama_cpp_python.md), and programs that talk to `ggml serve` (see docs/server.md). It downloads
 # SmolLM2 (98 MB) and the packages. GGML_CASES: requests that schemathesis makes for each endpoint. LLAMA_SOURCE: an
 # archive of llama-cpp-python's sources, of which `server` takes the folder of this name; pip downloads it by default.
-# Usage: [PYTHON=python3.12] scripts/try_clients.sh [NAME|llama_cpp]..., a name of the tables below, or all of the first.
+# Usage: [PYTHON=python3.12] scripts/try_clients.sh [NAME]..., names of the tables below; `llama_cpp`: all of the first;
+# `served`: all of the second but schemathesis.
 . "$(dirname "$0")/lib.sh"
 temporary_folder
 declare -A LLAMA_CPP=(
@@ -13,11 +14,22 @@ declare -A LLAMA_CPP=(
   [outlines]="outlines numba" [txtai]="txtai"
   [server]="openai fastapi uvicorn pydantic-settings sse-starlette starlette-context PyYAML"
 )
-declare -A SERVED=([openai]="openai" [anthropic]="anthropic" [schemathesis]="schemathesis")
-[ $# -gt 0 ] || set -- "${!LLAMA_CPP[@]}" "${!SERVED[@]}"
-[ "$1" != llama_cpp ] || set -- "${!LLAMA_CPP[@]}" "${@:2}"
+declare -A SERVED=(
+  [openai]="openai" [anthropic]="anthropic" [schemathesis]="schemathesis" [langchain_openai]="langchain-openai"
+  [llamaindex_served]="llama-index-llms-openai-like" [litellm]="litellm" [pydantic_ai]="pydantic-ai-slim[openai]"
+  [instructor_served]="instructor openai" [agents]="openai-agents" [llm_served]="llm" [fim]="gguf"
+)
+names=()
+[ $# -gt 0 ] || set -- llama_cpp served schemathesis
+for name in "$@"; do
+  case $name in
+    llama_cpp) names+=("${!LLAMA_CPP[@]}") ;;
+    served) for each in "${!SERVED[@]}"; do [ "$each" = schemathesis ] || names+=("$each"); done ;;
+    *) names+=("$name") ;;
+  esac
+done
 native_wheel "$WORK/wheel"
-for client in "$@"; do
+for client in "${names[@]}"; do
   say "$client"
   [ -n "${LLAMA_CPP[$client]-}${SERVED[$client]-}" ] || die "there is no client $client"
   "$PYTHON" -m venv "$WORK/$client"

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -34,6 +35,8 @@ VALUES = [
     ("--threads", between(1, 512), None, "N", "threads (default: all CPUs)"),
     ("--memory", number(0.01, 1e6), None, "GB",
      "most memory of open models: the least recently used are closed (default: no limit)"),
+    ("--cache-dir", str, None, "DIR", "folder that keeps beginnings of texts, also for servers that start later"),
+    ("--cache-size", number(0.001, 1e6), 10, "GB", "most bytes in it (%(default)s)"),
     ("--queue", between(0, 1 << 20), 256, "N",
      "texts that wait; requests beyond get status 429 (%(default)s)"),
     ("--timeout", number(1, 1e6), 600, "S", "seconds that a request may take (%(default)s)"),
@@ -102,9 +105,8 @@ def in_order(name, values, models):
 
 def run(options):
     require("", ["fastapi", "uvicorn", "prometheus_client"], "'ggml-cython[serve,llm]'")
-    import uvicorn
-
-    from ggml.serve import app
+    from ggml.distributed import mpi
+    from ggml.serve.running import run as serve
 
     keys = keys_of(options)
     if not keys and options.host not in ("127.0.0.1", "localhost", "::1"):
@@ -114,7 +116,49 @@ def run(options):
             file=sys.stderr,
         )
     models = models_of(options)
-    application = app(
+    comm = mpi()
+    if comm.size > 1:
+        return run_divided(options, comm, keys, models)
+    serve(application_of(options, keys, models), options.host, options.port)
+
+
+def run_divided(options, comm, keys, models):
+    """Serves models that are divided among ranks: the first one answers requests, the others compute with it."""
+    from ggml.models import load
+    from ggml.models.run.following import Leader, follow
+    from ggml.serve.running import run as serve
+
+    for name in ("lora", "mmproj", "cache_dir", "memory"):
+        if getattr(options, name):
+            raise ValueError(f"--{name.replace('_', '-')} is given: need none with {comm.size} ranks")
+    loaded = {
+        name: load(file, n_ctx=options.ctx, n_seq=options.sequences, threads=options.threads, kv_type=options.kv_type,
+                   comm=comm)
+        for name, file in models.items()
+    }  # fmt: skip
+    runners = [model.runner for model in loaded.values()]
+    if comm.rank:
+        for number in (signal.SIGINT, signal.SIGTERM):  # which the launcher sends to all: the first rank ends them
+            signal.signal(number, signal.SIG_IGN)
+        follow(runners)
+        return
+    leader = Leader(runners)
+    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn ends itself, then repeats the signal
+    drafts = {
+        name: draft if draft == "ngram" else load(model_path(draft), n_ctx=options.ctx, n_seq=options.sequences)
+        for name, draft in in_order("draft", options.draft, models).items()
+    }
+    try:
+        serve(application_of(options, keys, loaded, drafts), options.host, options.port)
+    finally:
+        leader.close()
+
+
+def application_of(options, keys, models, drafts=None):
+    """The application for models by name; `drafts` in place of those of the options."""
+    from ggml.serve import app
+
+    return app(
         models,
         n_ctx=options.ctx,
         sequences=options.sequences,
@@ -124,23 +168,17 @@ def run(options):
         chunk=max(options.chunk, options.sequences),
         exact=options.exact,
         memory=options.memory and int(options.memory * 1e9),
+        cache_dir=options.cache_dir,
+        cache_bytes=int(options.cache_size * 1e9),
         queue=options.queue,
         timeout=options.timeout,
         keys=keys,
         cors=options.cors,
         adapters={name: model_path(file) for name, file in options.lora},
         encoders=in_order("mmproj", options.mmproj, models),
-        drafts={
+        drafts=drafts
+        or {
             name: draft if draft == "ngram" else model_path(draft)
             for name, draft in in_order("draft", options.draft, models).items()
         },
-    )
-    uvicorn.run(
-        application,
-        host=options.host,
-        port=options.port,
-        log_level="info",
-        access_log=False,
-        timeout_graceful_shutdown=30,
-        limit_concurrency=4096,
     )

@@ -15,6 +15,7 @@ import ggml
 
 from .generate.prompts import Prompts
 from .run.batch import Batch
+from .run.lora import Lora
 from .run.runner import Runner
 
 MAGIC = b"GGST\x01\0\0\0"
@@ -121,11 +122,15 @@ class States:
             bytes for load_state, of this model or of another one of the same file and kv_type, with the same adapters.
             Where edits were in use, only of this process, with the same edits.
         Raises:
+            ValueError: the sequence has pictures, or an adapter of its own.
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
             sequences = self.runner.causal("save_state")
-            return self._sealed(sequences.memory.save(sequences.items[self._sequence("save_state", sequence)]))
+            held = sequences.items[self._sequence("save_state", sequence)]
+            if held.adapter is not None:
+                raise ValueError(f"save_state: the sequence has the adapter {held.adapter!r}: need one without")
+            return self._sealed(sequences.memory.save(held))
 
     def load_state(self, state: bytes, sequence: int = 0) -> None:
         """Restores what save_state returned: prompts that begin with these tokens continue from there.
@@ -145,6 +150,18 @@ class States:
             loaded = sequences.memory.load(kept, "load_state")
             sequences.claim(number, None)
             sequences.items[number] = loaded
+
+    def digest(self, adapter: str | None = None) -> bytes:
+        """Identifies the model, its kv_type, its adapters and edits, and the adapter of a name.
+
+        What sequences hold of models with equal digests can be exchanged.
+        """
+        with self.runner.lock:
+            found = blake2b(self._identity() + self._changes(), digest_size=DIGEST)
+            found.update(repr(sorted(self.runner.causal("digest").memory.format.items())).encode())
+            if adapter is not None:
+                self._add_adapter(found, self.runner.named_loras[adapter])
+            return found.digest()
 
     def _sealed(self, kept: bytes) -> bytes:
         """What a sequence holds as a state, which says what it belongs to."""
@@ -181,13 +198,17 @@ class States:
         """A digest of the adapters and edits in use."""
         found = blake2b(digest_size=DIGEST)
         for lora in self.runner.loras:
-            found.update(struct.pack("<d", lora.scale))
-            _add_samples(found, lora.file.tensors, sorted(lora.file.tensors))
+            self._add_adapter(found, lora)
         for point, functions in sorted(self.runner.edits.items()):
             if functions:
                 self._edits |= {id(function): function for function in functions}
                 found.update(PROCESS + point.encode() + repr([id(function) for function in functions]).encode())
         return found.digest()
+
+    @staticmethod
+    def _add_adapter(digest: Any, lora: Lora) -> None:
+        digest.update(struct.pack("<d", lora.scale))
+        _add_samples(digest, lora.file.tensors, sorted(lora.file.tensors))
 
 
 def _add_samples(digest: Any, tensors: Mapping[str, Any], names: Sequence[str]) -> None:

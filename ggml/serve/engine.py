@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from ..models import Model
+from .disk import Folder
 from .errors import ServeError
 from .lane import Delivery, Lane, Progress, Ticket
 from .metrics import Metrics
@@ -37,6 +38,7 @@ class Engine:
         self._admission = threading.Lock()
         self._coming = 0  # texts that were admitted and have not been added to a lane yet
         self._closing = False
+        self._folder = None if options.cache_dir is None else Folder(options.cache_dir, options.cache_bytes)
         self._thread = threading.Thread(target=self._run, name="ggml-serve", daemon=True)
         self._thread.start()
 
@@ -50,7 +52,7 @@ class Engine:
             owned: models that are closed when the texts of this one end.
             draft: see Lane.
         """
-        lane = Lane(name, model, self._options, self._metrics, draft)
+        lane = Lane(name, model, self._options, self._metrics, draft, self._folder)
 
         def add() -> None:
             self._lanes[model], self._owned[model] = lane, list(owned)
@@ -127,6 +129,21 @@ class Engine:
         self._closing = True
         self._work.put(None)
         self._thread.join()
+        if self._folder is not None:
+            self._folder.close()
+
+    def refuse(self) -> None:
+        """Refuses further texts; those that there are go on."""
+        self._closing = True
+
+    def end_texts(self) -> None:
+        """Ends the texts that have not ended."""
+
+        def end() -> None:
+            for lane in self._lanes.values():
+                self._deliver(lane.fail(_ended()))
+
+        self._do(end)
 
     def alive(self) -> bool:
         return self._thread.is_alive() and not self._closing

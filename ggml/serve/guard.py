@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .errors import ServeError
@@ -14,6 +15,17 @@ from .options import Options
 
 PUBLIC = ("/", "/page.js", "/page.css", "/health")  # paths that need no key
 NOBODY = "-"  # the client of requests without a key and an address
+
+
+BODIES = 64  # bodies of full size that may be in memory before further large ones are refused
+
+
+@dataclass
+class Arriving:
+    """The body of a request: how much of it has come, and whether there is more."""
+
+    size: int = 0
+    more: bool = True
 
 
 class Keys:
@@ -59,6 +71,7 @@ class Guard:
 
     def __init__(self, app: Any, options: Options) -> None:
         self._app, self._options, self._keys = app, options, Keys(options.keys)
+        self._held = 0  # bytes of the bodies of requests that are not answered yet
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -81,27 +94,33 @@ class Guard:
         if any(value.isdigit() and int(value) > self._options.body for value in lengths):
             await self._too_large().response(path)(scope, receive, send)
             return
-        await self._app(scope, self._limited(receive), send)
+        body = Arriving()
+        try:
+            await self._app(scope, self._limited(receive, body), send)
+        finally:
+            self._held -= body.size
 
     def _too_large(self) -> ServeError:
         return ServeError(413, f"the body is too large: need at most {self._options.body:,} bytes")
 
-    def _limited(self, receive: Any) -> Any:
+    def _limited(self, receive: Any, body: Arriving) -> Any:
         """What receives the messages of a request: it raises where the body is too large or too slow."""
-        size, more, end = 0, True, time.monotonic() + self._options.body_timeout
+        end = time.monotonic() + self._options.body_timeout
 
         async def limited() -> Any:
-            nonlocal size, more
-            if not more:
+            if not body.more:
                 return await receive()
             try:
                 message = await asyncio.wait_for(receive(), max(0.0, end - time.monotonic()))
             except asyncio.TimeoutError:
                 raise ServeError(408, f"the body did not arrive within {self._options.body_timeout:g} s") from None
-            size += len(message.get("body", b""))
-            more = bool(message.get("more_body", False))
-            if size > self._options.body:
+            size = len(message.get("body", b""))
+            body.size, self._held = body.size + size, self._held + size
+            body.more = bool(message.get("more_body", False))
+            if body.size > self._options.body:
                 raise self._too_large()
+            if self._held > BODIES * self._options.body and body.more:
+                raise ServeError(503, "the bodies of other requests need too much memory", headers={"Retry-After": "5"})
             return message
 
         return limited

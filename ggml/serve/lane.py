@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from ..models import Generation, Model, TokenProbability
 from ..models.generate.batching import Scheduler
 from ..models.generate.speculative import speculation
+from .disk import Beginnings, Folder
 from .errors import ServeError, served
 from .metrics import Metrics
 from .options import Options
@@ -87,18 +88,22 @@ class Lane:
         options: of the server.
         metrics: are kept up to date.
         draft: what guesses tokens ahead for all texts, see Options.drafts.
+        folder: has beginnings of texts, or None.
     Raises:
         TypeError, ValueError: `draft` does not fit the model.
     """
 
     def __init__(
-        self, name: str, model: Model, options: Options, metrics: Metrics, draft: str | Model | None = None
-    ) -> None:
+        self, name: str, model: Model, options: Options, metrics: Metrics, draft: str | Model | None = None,
+        folder: Folder | None = None,
+    ) -> None:  # fmt: skip
         self.name, self.model, self._draft, self._metrics = name, model, draft, metrics
         if draft is not None:
             model.runner.causal("draft")
             speculation("draft", model.runner, draft, False)
-        self._scheduler = Scheduler(model.writer, max(options.chunk, model.n_seq), options.kept)
+        keeps = model.runner.memory is not None and model.split is None  # a rank has a part of the keys and values only
+        self._store = Beginnings(folder, model) if folder is not None and keeps else None
+        self._scheduler = Scheduler(model.writer, max(options.chunk, model.n_seq), options.kept, self._store)
         self._waiting: list[Ticket] = []
         self._active: dict[Generation, Ticket] = {}
         memory = model.runner.memory
@@ -156,6 +161,9 @@ class Lane:
                 if progress.last:
                     del self._active[text]
                     self._count(text)
+        if self._store is not None:
+            self._metrics.read.labels(self.name).inc(self._store.read)
+            self._store.read = 0
         self._metrics.waiting.labels(self.name).set(len(self._waiting))
         self._metrics.active.labels(self.name).set(len(self._active))
         return out

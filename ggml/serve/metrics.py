@@ -28,6 +28,7 @@ class Metrics:
         self.prompt = of(Counter, "prompt_tokens", "Tokens of prompts.")
         self.cached = of(Counter, "cached_prompt_tokens", "Tokens of prompts that were known and not computed again.")
         self.generated = of(Counter, "generated_tokens", "Tokens of answers.")
+        self.read = of(Counter, "disk_prompt_tokens", "Tokens of prompts that were known from --cache-dir.")
         self.guessed = of(Counter, "guessed_tokens", "Tokens that were guessed ahead.")
         self.accepted = of(Counter, "accepted_tokens", "Tokens guessed ahead that became part of an answer.")
         self.first = of(

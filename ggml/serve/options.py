@@ -32,6 +32,8 @@ class Options:
         timeout: seconds that a request may take.
         body_timeout: seconds in which the body of a request must arrive.
         body: most bytes of the body of a request.
+        cache_dir: folder in which beginnings of texts are kept, also for servers that start later; None for none.
+        cache_bytes: most bytes in it.
         keys: one of these must come with each request; none: no key is needed.
         cors: origins whose pages may use the server from a browser.
         adapters: files of adapters by name: "MODEL:NAME" in a request means the model with the adapter.
@@ -53,6 +55,8 @@ class Options:
     timeout: float = 600.0
     body_timeout: float = 30.0
     body: int = 8 << 20
+    cache_dir: str | Path | None = None
+    cache_bytes: int = 10_000_000_000
     keys: Sequence[str] = ()
     cors: Sequence[str] = ()
     adapters: Mapping[str, str | Path] = field(default_factory=dict)
@@ -60,7 +64,8 @@ class Options:
     drafts: Mapping[str, str | Path | Model] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        least = {"sequences": 1, "kept": 0, "chunk": 1, "queue": 0, "timeout": 0, "body_timeout": 0, "body": 1}
+        least = {"sequences": 1, "kept": 0, "chunk": 1, "queue": 0, "timeout": 0, "body_timeout": 0, "body": 1,
+                 "cache_bytes": 0}  # fmt: skip
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise ValueError(f"serve: {name} is {getattr(self, name)!r}: need at least {low}")

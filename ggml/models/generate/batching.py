@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from ..run.memory import Held
 from ..run.sequences import WORTHWHILE, Sequences, common_beginning
@@ -10,6 +11,16 @@ from .text import Generation
 
 if TYPE_CHECKING:
     from .scheduler import Generating
+
+
+class Store(Protocol):
+    """Beginnings of texts outside of the model's memory, for others that begin alike."""
+
+    def fetch(self, ids: Sequence[int], adapter: str | None, exact: bool, least: int) -> Held | None:
+        """A sequence that holds at least `least` of the first tokens of a text; None if there is none."""
+
+    def keep(self, held: Held, prompt: int) -> None:
+        """Copies what a sequence holds whose text has ended; its prompt has so many tokens."""
 
 
 class Scheduler:
@@ -24,13 +35,14 @@ class Scheduler:
             steps, in which other texts get their next tokens.
         kept: most texts that are remembered after they ended, beside those that sequences hold, so that others begin
             like them without computing that again.
+        store: has further beginnings, or None.
 
     Attributes:
         active: the texts that are computed, by their sequences, in the order in which they began.
     """
 
-    def __init__(self, writer: Generating, chunk: int | None = None, kept: int = 0) -> None:
-        self.writer, self._chunk, self._most_kept = writer, chunk, kept
+    def __init__(self, writer: Generating, chunk: int | None = None, kept: int = 0, store: Store | None = None) -> None:
+        self.writer, self._chunk, self._most_kept, self._store = writer, chunk, kept, store
         self.active: dict[int, Generation] = {}
         self._kept: list[Held] = []  # the least recently used first
         self._full = False
@@ -51,6 +63,21 @@ class Scheduler:
             best = max(self._kept, key=lambda held: common_beginning(held, text.context, text.adapter))
             self._kept.remove(best)
             self._kept.append(best)
+        if self._store is not None:
+            self._fetch(text, self._store)
+
+    def _fetch(self, text: Generation, store: Store) -> None:
+        """Gives a text the beginning that a store has, if that is longer than those in memory."""
+        with self.writer.runner.lock:
+            sequences, ids = self._sequences, text.context
+            known = max(common_beginning(held, ids, text.adapter) for held in list(sequences.memory.sequences))
+            try:
+                held = store.fetch(ids, text.adapter, text.exact, known + WORTHWHILE)
+            except MemoryError:  # it is computed when there is room
+                return
+            if held is not None and text.sequence is not None:
+                sequences.empty(text.sequence)
+                sequences.items[text.sequence] = held
 
     def step(self) -> tuple[dict[Generation, Exception], list[Generation]]:
         """Computes once for all active texts; those that have ended make room, also those that others closed.
@@ -88,6 +115,8 @@ class Scheduler:
         """Makes the sequences free whose texts have ended."""
         ended = [number for number, text in self.active.items() if text.finish_reason is not None]
         for number in ended:
+            if self._store is not None:
+                self._store.keep(self._sequences.items[number], len(self.active[number].prompt_ids))
             self._remember(self._sequences.items[number])
             del self.active[number]
             self._full = False

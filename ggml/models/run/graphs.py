@@ -107,6 +107,7 @@ class Step(Prepared):
         before: f32 [N, C], of a graph that predicts further tokens: the states of the tokens before.
         adapters: f32 [N, 1] by name: 1 for the tokens that have an adapter, else 0.
         masks: f16 [S, 1, T, T] by "has a sliding window", of a graph without memory.
+        filled: all inputs, in the order in which they were made.
         out: f32 [M, vocabulary or C]; `rows` of it are those that are wanted.
         extra: further results: the states, those of "scores".
         points: the names of the values that can be traced and changed.
@@ -117,6 +118,7 @@ class Step(Prepared):
         self.shape, self.threads = shape, threads
         self.used = shape.tokens  # tokens that count; those behind them only fill the shape
         self.rows: slice | list[int] = slice(None)
+        self.filled: list[np.ndarray] = []
         try:
             self._build(shape, parts.further() if shape.further else parts, memory)
         except BaseException:
@@ -127,6 +129,7 @@ class Step(Prepared):
         tensor = ggml.ggml_new_tensor(self.inputs_ctx, kind, len(ne), (ctypes.c_int64 * len(ne))(*ne))
         values = to_numpy(tensor)
         values[...] = 0
+        self.filled.append(values)
         return tensor, values
 
     def _inputs(self, shape: Shape, config: Config, memory: Memory | None) -> Inputs:
@@ -294,6 +297,7 @@ class Step(Prepared):
         """Frees the graph and its memory."""
         self.out = self.ids = self.positions = self.types = self.texts = np.empty(0)
         self.outputs = self.slots = self.vectors = self.before = self.places = None
+        self.filled = []
         self.extra, self._traced, self.masks, self.cells, self.tables, self.adapters = [], {}, {}, {}, {}, {}
         self.free()
 

@@ -295,6 +295,36 @@ class Memory:
         slot.snapshots = {**{n: slot.snapshots[n] for n in kept}, slot.length: copies}
 
     # ---- saving ------------------------------------------------------------------------------------------------------
+    @property
+    def divisible(self) -> bool:
+        """Whether parts of sequences can be saved: all layers keep keys and values of all tokens."""
+        return not self.states and set(self.pools) == {0}
+
+    def save_part(self, held: Held, start: int, end: int) -> bytes:
+        """The keys and values of the tokens from `start` to before `end` of a sequence, if it is divisible."""
+        cells = held.tables[0].cells(start, end)
+        return b"".join(part for cache in self.paged for part in cache.save(cells))
+
+    def append_part(self, held: Held, ids: Sequence[int], data: memoryview, exact: bool) -> None:
+        """Appends tokens to a sequence whose keys and values are what save_part returned.
+
+        Raises:
+            ValueError: there are more or less bytes than these tokens have.
+            MemoryError: there is no memory for them.
+        """
+        start, sizes = len(held.ids), [cache.sizes(len(ids)) for cache in self.paged]
+        if (need := sum(map(sum, sizes))) != len(data):
+            raise ValueError(f"{len(data)} bytes are given, {len(ids)} tokens have {need}")
+        self.reserve(held, len(ids))
+        cells, offset = held.tables[0].cells(start, start + len(ids)), 0
+        for cache, each in zip(self.paged, sizes, strict=True):
+            parts = []
+            for size in each:
+                parts.append(np.frombuffer(data[offset : offset + size], np.uint8))
+                offset += size
+            cache.load(cells, parts)
+        self.end(held, ids, exact)
+
     def save(self, held: Held) -> bytes:
         """The token ids of a sequence with what the layers keep of them."""
         if held.adapter is not None:

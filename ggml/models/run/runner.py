@@ -30,6 +30,7 @@ from .sequences import Sequences
 if TYPE_CHECKING:
     from ...distributed import Communicator
     from ..trace import Trace
+    from .following import Voice
     from .split import Split
 
 DEFAULT_CTX = 4096
@@ -51,6 +52,7 @@ class Runner(LockOwner):
         named_loras: adapters that sequences may have, by name.
         overrides: values of keys that replace those of the file.
         has_further: whether the layer that predicts further tokens is in use.
+        leader: of a divided model whose other ranks follow this one, what tells them; see following.py.
     """
 
     @property
@@ -76,6 +78,7 @@ class Runner(LockOwner):
         self.comm = comm if comm is not None and comm.size > 1 else None
         self.split: Split | None = None
         self.closed = self.has_further = False
+        self.leader: Voice | None = None
         self.computing: int | None = None  # the thread that computes
         self.loras: list[Lora] = []
         self.named_loras: dict[str, Lora] = {}
@@ -261,6 +264,8 @@ class Runner(LockOwner):
     def run(self, step: Step) -> None:
         """Computes a graph."""
         with self.busy():
+            if self.leader is not None:
+                self.leader.run(step)
             step.run()
         if self.tracer is not None:
             self.tracer.collect(step)
