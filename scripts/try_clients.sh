@@ -11,7 +11,7 @@ declare -A LLAMA_CPP=(
   [agent]="llama-cpp-agent" [autogen]="autogen-ext[llama-cpp] autogen-agentchat" [dspy]="dspy" [guidance]="guidance"
   [haystack]="llama-cpp-haystack" [instructor]="instructor openai" [langchain]="langchain-community"
   [llamaindex]="llama-index-llms-llama-cpp" [llm]="llm llm-gguf llm-llama-cpp" [lmformatenforcer]="lm-format-enforcer"
-  [outlines]="outlines numba" [txtai]="txtai"
+  [outlines]="outlines numba" [txtai_llm]="txtai"
   [server]="openai fastapi uvicorn pydantic-settings sse-starlette starlette-context PyYAML"
 )
 declare -A SERVED=(
