@@ -92,6 +92,7 @@ FIELDS = {
         ("page_size", "i", None),
         ("window", "i", None),
         ("exact", "i", None),
+        ("chunked", "i", None),
     ),
     "attention": (
         ("scale", "f", None),

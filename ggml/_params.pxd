@@ -94,6 +94,7 @@ cdef extern from "runtime/engine.h" nogil:
         int32_t page_size
         int32_t window
         int32_t exact
+        int32_t chunked
     gg_paged_attn_params *paged_attn_params(const ggml_tensor *t)
     ctypedef struct gg_attention_params:
         float scale

@@ -148,6 +148,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama4+growth": ("Llama4TextConfig", "Llama4ForCausalLM", {
         "intermediate_size": 48, "num_hidden_layers": 5, "num_local_experts": 4, "interleave_moe_layer_step": 1,
         "num_experts_per_tok": 2, "attention_chunk_size": 256, "floor_scale": 16}),
+    "llama4+chunks": ("Llama4TextConfig", "Llama4ForCausalLM", {
+        "intermediate_size": 48, "intermediate_size_mlp": 80, "num_hidden_layers": 5, "num_local_experts": 4,
+        "interleave_moe_layer_step": 2, "attention_chunk_size": 24}),
     "hunyuan": ("HunYuanDenseV1Config", "HunYuanDenseV1ForCausalLM", {
         "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "alpha": 50.0, "factor": 1.0}}),
     "granite": ("GraniteConfig", "GraniteForCausalLM", {

@@ -219,7 +219,8 @@ def ggml_flash_attn_back(ctx, q, k, v, d, masked):
     return wrap_tensor(node_append(c, &node))
 
 # ---- PAGED_ATTN ------------------------------------------------------------------------------------------------------
-def ext_paged_attention(ctx, q, k, v, table, factor, page_size, window=0, logit_softcap=0.0, sinks=None, exact=False):
+def ext_paged_attention(ctx, q, k, v, table, factor, page_size, window=0, logit_softcap=0.0, sinks=None, exact=False,
+                        chunked=False):
     """Computes attention of a batch of rows, each to the keys and values of its own sequence, which lie in pages.
 
     k and v are a pool of cells, which sequences share; a page is page_size consecutive ones. The rows of a sequence
@@ -245,6 +246,8 @@ def ext_paged_attention(ctx, q, k, v, table, factor, page_size, window=0, logit_
         logit_softcap: limit c of the scores s, which become c * tanh(s / c); 0 for none.
         sinks: f32 [n_heads]: a further score in each row, without a value; or None.
         exact: bool; True to compute each row alone, so that its bits depend on nothing but its own sequence.
+        chunked: bool; True if keys are in chunks of `window`, the first from key 0 on, and a row attends to those in
+            its own chunk.
     Returns:
         f32 tensor [v_dim, n_heads, n_rows].
     Raises:
@@ -260,7 +263,7 @@ def ext_paged_attention(ctx, q, k, v, table, factor, page_size, window=0, logit_
     cdef gg_paged_attn_params *p = paged_attn_params(&node)
     p.factor, p.logit_softcap = arg_float(factor, b"factor"), arg_float(logit_softcap, b"logit_softcap")
     p.page_size, p.window = arg_int(page_size, b"page_size"), arg_int(window, b"window")
-    p.exact = bool(exact)
+    p.exact, p.chunked = bool(exact), bool(chunked)
     node.src[0], node.src[1], node.src[2] = queries, arg_tensor(k, b"k"), values
     node.src[3], node.src[4] = arg_tensor(table, b"table"), arg_tensor_or_null(sinks, b"sinks")
     return wrap_tensor(node_append(c, &node))

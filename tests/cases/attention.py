@@ -51,13 +51,13 @@ def sum_shared_heads(x, like):
     return x.reshape(b, x.shape[0] // b, h, x.shape[1] // h, *x.shape[2:]).sum((1, 3))
 
 
-def paged_attention(q, k, v, table, factor, page, window, softcap, sinks, exact):
+def paged_attention(q, k, v, table, factor, page, window, softcap, sinks, exact, chunked):
     """Attention of each sequence of the table to the cells of its pages, one sequence at a time."""
     result = np.zeros((1, *q.shape[1:3], v.shape[3]))
     for first, n, keys, *pages in table[0, 0].astype(int).tolist():
         cells = [pages[key // page] * page + key % page for key in range(keys)]
-        age = np.arange(keys - n, keys)[:, None] - np.arange(keys)
-        hidden = (age < 0) | (age >= window if window else False)
+        row, key = np.arange(keys - n, keys)[:, None], np.arange(keys)
+        hidden = (row < key) | (row // window > key // window if chunked else row - key >= window if window else False)
         rows, mask = q[:, first : first + n].swapaxes(1, 2), np.where(hidden, -np.inf, 0)[None, None]
         result[:, first : first + n] = attention(rows, k[:, :, cells], v[:, :, cells], mask, factor, 0, softcap, sinks)
     return result
@@ -151,7 +151,7 @@ def paged_args(r, table, types=("F32", "F32"), d=8, dv=8, heads=(4, 2), rows=11,
     q, k, v = r(d, heads[0], rows), As(types[0], r(d, cells, heads[1])), As(types[1], r(dv, cells, heads[1]))
     sinks = As("F32", r(heads[0])) if options.get("sinks") else None
     return [q, k, v, pages(*table), 0.3, page, options.get("window", 0), options.get("softcap", 0.0), sinks,
-            options.get("exact", False)]  # fmt: skip
+            options.get("exact", False), options.get("chunked", False)]  # fmt: skip
 
 
 PROMPT_AND_TOKENS = ((0, 1, 20, 4, 2), (1, 6, 6, 0), (7, 0, 0), (7, 2, 33, 1, 5, 3))
@@ -160,6 +160,10 @@ PAGED = (
     lambda r: paged_args(r, PROMPT_AND_TOKENS, ("F16", "BF16"), d=33, dv=20, window=7, softcap=2.0),
     lambda r: paged_args(r, PROMPT_AND_TOKENS, ("Q8_0", "Q4_0"), d=64, dv=32, heads=(6, 1), sinks=True),
     lambda r: paged_args(r, PROMPT_AND_TOKENS, exact=True, window=19, sinks=True),
+    lambda r: paged_args(r, PROMPT_AND_TOKENS, window=9, chunked=True),
+    lambda r: paged_args(
+        r, ((0, 5, 702, *range(40, 84)), (5, 6, 65, 3, 4, 5, 6, 7)), d=80, cells=1600, window=64, chunked=True
+    ),
     lambda r: paged_args(r, ((0, 1, 700, *range(40, 84)), (2, 9, 12, 3)), d=80, dv=80, cells=1600),
     lambda r: paged_args(r, ((0, 0, 0, 1),)),
 )
@@ -167,6 +171,7 @@ PAGED_BAD = (
     (lambda r: paged_args(r, PROMPT_AND_TOKENS, page=7), ValueError, "page_size is 7"),
     (lambda r: paged_args(r, PROMPT_AND_TOKENS, heads=(3, 2)), ValueError, "must be a multiple of k's"),
     (lambda r: paged_args(r, PROMPT_AND_TOKENS, window=-1), ValueError, "window is -1"),
+    (lambda r: paged_args(r, PROMPT_AND_TOKENS, chunked=True), ValueError, "window is 0: need 1 or more keys of a chu"),
 )
 
 OPS = [

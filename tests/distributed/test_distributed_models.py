@@ -9,13 +9,15 @@ import pytest
 for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]
     pytest.importorskip(library)
 
+import hf_models  # noqa: E402
 import tiny_models  # noqa: E402
 from ranks import comm  # noqa: E402
 from tiny_models import IDS, VOCAB  # noqa: E402
 
-from ggml.models import load  # noqa: E402
+from ggml.models import convert, load  # noqa: E402
 
 RANK, SIZE = comm.rank, comm.size
+CONVERTED = ["phi3", "glm4", "olmo2", "bitnet", "gpt-oss", "mixtral", "qwen2moe", "glm4moe", "llama4", "modern-bert"]
 DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]
 several = pytest.mark.skipif(SIZE == 1, reason="needs two ranks")
 
@@ -26,11 +28,11 @@ def folder(tmp_path_factory):
     return tiny_models.write_all(tmp_path_factory.mktemp("models"))
 
 
-def results(path, **options):
+def results(path, ids=IDS, **options):
     """Logits of a text that is computed in pieces, and of one token after another."""
     with load(path, n_ctx=64, threads=1, kv_type="f32", **options) as model:
-        logits = model.logits(IDS[:24])
-        steps = [model.feed(IDS[24:25]), model.feed(IDS[25:26]), model.feed(IDS[26:30])]
+        logits = model.logits(ids[:24])
+        steps = [model.feed(ids[24:25]), model.feed(ids[25:26]), model.feed(ids[26:30])]
         return np.concatenate([logits, np.stack(steps)])
 
 
@@ -38,6 +40,39 @@ def results(path, **options):
 def test_logits_are_those_of_one_rank(folder, kind, mmap):
     path = folder / f"{kind}.gguf"
     np.testing.assert_allclose(results(path, comm=comm, mmap=mmap), results(path), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", CONVERTED)
+@pytest.mark.filterwarnings("ignore:.*has no tokenizer")
+def test_other_architectures(tmp_path, kind):
+    """Gates and values in one matrix, sinks, norms over all heads, experts."""
+    pytest.importorskip("safetensors")
+    record, ids = hf_models.record(kind), hf_models.tokens(48)
+    convert(hf_models.write_folder(tmp_path / "folder", record["config"], record["shapes"]), tmp_path / "model.gguf")
+    if kind == "modern-bert":
+        found = []
+        for options in ({"comm": comm}, {}):
+            with load(tmp_path / "model.gguf", threads=1, **options) as model:
+                found.append(model.embed([ids[:9], ids[3:20]]))
+    else:
+        found = [results(tmp_path / "model.gguf", ids, **options) for options in ({"comm": comm}, {})]
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-5)
+    if SIZE > 1:
+        with load(tmp_path / "model.gguf", n_ctx=32, comm=comm) as model:
+            matrices = [name for name in model.split.replicated if name.endswith("weight") and "norm" not in name]
+            allowed = ("gate_inp",) if model.split.heads else ("gate_inp", "attn_sinks")
+            assert all(any(part in name for part in allowed) for name in matrices), matrices
+
+
+@several
+@pytest.mark.parametrize("kind", ["deepseek3", "gemma4", "qwen35", "mamba2"])
+@pytest.mark.filterwarnings("ignore:.*has no tokenizer")
+def test_architectures_that_are_not_divided_are_named(tmp_path, kind):
+    pytest.importorskip("safetensors")
+    record = hf_models.record(kind)
+    convert(hf_models.write_folder(tmp_path / "folder", record["config"], record["shapes"]), tmp_path / "model.gguf")
+    with pytest.raises(ValueError, match="comm: architecture '.*' can't be divided among ranks"):
+        load(tmp_path / "model.gguf", comm=comm)
 
 
 @pytest.mark.parametrize("type_", ["Q8_0", "Q4_0"])

@@ -6,11 +6,12 @@ import pytest
 for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
     pytest.importorskip(library)
 
+import hf_models  # noqa: E402
 import tiny_models  # noqa: E402
 from tiny_models import VOCAB  # noqa: E402
 
 import ggml  # noqa: E402
-from ggml.models import Batch, Family, load, register  # noqa: E402
+from ggml.models import Batch, Family, convert, load, register  # noqa: E402
 from ggml.models.arch import FAMILIES  # noqa: E402
 from ggml.models.arch.keeps import Paged, Recurrent, Shared, ShortConv, Window  # noqa: E402
 
@@ -277,9 +278,25 @@ def test_exact_results(open_model):
 @pytest.mark.parametrize("caches, error, message", [
     (lambda c: [], ValueError, "says what 0 of 8 layers keep"),
     (lambda c: [Shared(1)] * 8, ValueError, "shares the keys of layer 1: need a layer before it"),
-    (lambda c: ["paged"] * 8, TypeError, "a layer keeps 'paged': need Paged"),
+    (lambda c: ["paged"] * 8, TypeError, "a layer keeps 'paged': need one of"),
 ])  # fmt: skip
 def test_mistakes(caches, error, message, open_model, monkeypatch):
     monkeypatch.setattr(Hybrid, "caches", staticmethod(caches))
     with pytest.raises(error, match=f"^load: .*{message}"):
         open_model()
+
+
+def test_latent_vectors_are_stored_once(tmp_path):
+    pytest.importorskip("safetensors")
+    record = hf_models.record("deepseek3")
+    folder = hf_models.write_folder(tmp_path / "folder", record["config"], record["shapes"])
+    with pytest.warns(UserWarning, match="has no tokenizer"):
+        convert(folder, tmp_path / "model.gguf")
+    width = record["config"]["kv_lora_rank"] + record["config"]["qk_rope_head_dim"]
+    for kinds, size in (("f16", 2), (("f32", "f16"), 4)):
+        with load(tmp_path / "model.gguf", threads=1, kv_type=kinds) as model:
+            logits = model.logits(hf_models.tokens(48))
+            for cache in model.runner.memory.paged:
+                (tensor,) = cache.tensors
+                assert ggml.ggml_nbytes(tensor) == size * width * tensor.contents.ne[1]
+            assert np.mean((logits[hf_models.rows(48)] - record["48"]) ** 2) < 1e-3

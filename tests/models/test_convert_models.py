@@ -101,13 +101,6 @@ def test_sequences_together_have_the_logits_of_transformers(kind, models):
         assert error([a for a, _ in pairs], [b for _, b in pairs]) < BOUND
 
 
-@pytest.mark.filterwarnings("ignore:.*was trained with")
-def test_contexts_beyond_a_chunk_are_refused(tmp_path):
-    path, _ = converted("llama4+growth", tmp_path)
-    with pytest.raises(ValueError, match="n_ctx is 257: architecture 'llama4' has attention in chunks of 256 tokens"):
-        load(path, n_ctx=257)
-
-
 @pytest.mark.parametrize("kind", DECODERS)
 def test_adapters_learn_a_text_of_each(kind, models, tmp_path):
     """Every node has a gradient; the state of a sequence can be restored; the adapter is used."""

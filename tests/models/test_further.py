@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-for library in ("safetensors", "tokenizers", "jinja2"):  # of the extra [test]; not installed on emulated CPUs
+for library in ("gguf", "safetensors", "tokenizers", "jinja2"):  # of the extra [test]; not installed on emulated CPUs
     pytest.importorskip(library)
 
+import gguf  # noqa: E402
 import hf_models  # noqa: E402
 
 from ggml.models import Llama, convert, load  # noqa: E402
@@ -166,6 +167,24 @@ def test_models_without_such_layers_are_refused(open_model, tmp_path):
     with pytest.raises(ValueError, match=r"convert: .*tensor 'blk.3.nextn.enorm.weight' is missing"):
         convert(folder, tmp_path / "missing.gguf")
     assert not (tmp_path / "missing.gguf").exists()
+    write("glm4moe", tmp_path / "whole.gguf")
+    reader = gguf.GGUFReader(tmp_path / "whole.gguf")
+    writer = gguf.GGUFWriter(tmp_path / "lacking.gguf", "glm4moe")
+    for key, field in reader.fields.items():
+        if not key.startswith("GGUF.") and key != "general.architecture":
+            writer.add_key_value(key, field.contents(), field.types[0], field.types[-1])
+    for tensor in reader.tensors:
+        if tensor.name != "blk.3.attn_k.weight":
+            writer.add_tensor(tensor.name, tensor.data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with load(tmp_path / "lacking.gguf", threads=1) as model:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="lacking.gguf: tensor 'blk.3.attn_k.weight' is missing"):
+                model.generate(IDS, draft="mtp")
+        assert list(model.generate(IDS, max_tokens=3, draft="ngram")) and len(model.runner.memory.layers) == 3
     model, comm = open_model("glm4moe"), SimpleNamespace(size=2)
     model.runner.split = SimpleNamespace(comm=comm, close=lambda: None)
     with pytest.raises(ValueError, match="generate: draft is 'mtp': the model is divided among 2 ranks"):

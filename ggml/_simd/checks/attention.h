@@ -65,6 +65,7 @@ CHECK(PAGED_ATTN) {
     REQUIRE(page > 0 && multiple(b->ne[1], page), "page_size is %d, k is %s: need a divisor of the cells", page,
             SHAPE(b));
     REQUIRE(window >= 0, "window is %d: need 0 or more", window);
+    REQUIRE(window || !paged_attn_params(t)->chunked, "window is %d: need 1 or more keys of a chunk", window);
     REQUIRE(table->type == GGML_TYPE_I32 && table->nb[0] == 4 && table->ne[0] >= 3 && table->ne[2] == 1 &&
             table->ne[3] == 1, "table is %s: need i32 [3 + pages, sequences]", SHAPE(table));
     if (sinks) REQUIRE(sinks->type == GGML_TYPE_F32 && is_vector(sinks) && sinks->ne[0] == a->ne[1],

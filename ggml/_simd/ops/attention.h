@@ -27,6 +27,7 @@ typedef struct attn {
     float factor, cap, max_bias;    /* logits are factor q k, or cap tanh(factor q k) */
     bool causal;
     int64_t window;                 /* with causal: most keys that a row attends to, 0 for all */
+    bool chunked;                   /* a row attends to those of its chunk, of `window` keys */
     int64_t d, dv, n_q, n_kv, heads, group, share, rows, sets;   /* sets of `rows` rows that share their keys */
     const struct paged *pages;      /* where keys and values lie in pages, or NULL: see attention_paged.h */
     int64_t origin;                 /* k and v have the keys and values from that one on */
@@ -74,6 +75,13 @@ static float attn_sink(const attn *a, attn_row at) {
 
 /* The number of keys that the causal mask shows to a row. */
 static int64_t attn_seen(const attn *a, attn_row at) { return at.query + a->n_kv - a->n_q + 1; }
+/* The first key that a row attends to if it sees so many, with a window; negative: all. */
+static int64_t attn_first_key(int64_t seen, int64_t window, bool chunked) {
+    return chunked ? (seen - 1) / window * window : seen - window;
+}
+static int64_t attn_begin(const attn *a, attn_row at) {
+    return attn_first_key(attn_seen(a, at), a->window, a->chunked);
+}
 
 /* ---- products by one thread -------------------------------------------------------------------------------------- */
 static gemm_src attn_floats(const float *p, int64_t i, int64_t k) {       /* strides in floats */
@@ -114,7 +122,7 @@ static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, f
     if (a->causal)
         for (int64_t i = gg_max(attn_seen(a, at) - first, 0); i < n; i++) x[i] = -GG_INF;
     if (a->window)
-        for (int64_t i = 0, end = gg_min(attn_seen(a, at) - a->window - first, n); i < end; i++) x[i] = -GG_INF;
+        for (int64_t i = 0, end = gg_min(attn_begin(a, at) - first, n); i < end; i++) x[i] = -GG_INF;
     if (!a->mask) return max_row(WHOLE_ROW(n), x);
     const float slope = alibi_slope(a->max_bias, a->heads, at.head);
     return logits_row(WHOLE_ROW(n), x, attn_mask(a, at, first, n, tmp), 1, slope, x);
@@ -201,7 +209,7 @@ static bool attn_narrow(const attn *a, int64_t set, int64_t row, int64_t rows, i
         const attn_row at = attn_at(a, set, r);
         int64_t end = a->causal ? gg_max(gg_min(attn_seen(a, at) - *first, *n), 0) : *n;
         if (!a->mask) {
-            const int64_t begin = a->window ? gg_max(attn_seen(a, at) - a->window - *first, 0) : 0;
+            const int64_t begin = a->window ? gg_max(attn_begin(a, at) - *first, 0) : 0;
             if (begin < end) lo = gg_min(lo, begin), hi = gg_max(hi, end);
             continue;
         }

@@ -2,7 +2,8 @@
  *
  * The cells of a pool hold a key and a value each; a page is `page` consecutive cells, and the i-th page of a sequence
  * holds the keys i*page to i*page + page-1. A sequence's rows follow one another, in the batch and in its text: the
- * last one is its last token. A row attends to itself and to what precedes it, or to the last `window` of these.
+ * last one is its last token. A row attends to itself and to what precedes it, or to the last `window` of these, or,
+ * with `chunked`, to those in the same chunk of `window` keys.
  *
  * Column s of the table is {first row, number of rows, number of keys, page 0, page 1, ...} of a sequence. No shape
  * depends on these numbers, so one prepared graph serves every mixture of rows.
@@ -20,14 +21,14 @@ enum { PAGED_FIRST, PAGED_ROWS, PAGED_KEYS, PAGED_PAGES };     /* rows of the ta
 typedef struct paged {
     const ggml_tensor *q, *k, *v, *table;
     int64_t page, window, sequences, queries;   /* queries of a unit */
-    bool exact;
+    bool exact, chunked;
     const int32_t *column;          /* of the table, of the sequence at hand */
 } paged;
 
 static paged paged_of(const ggml_tensor *t) {
     const gg_paged_attn_params *o = paged_attn_params(t);
     paged p = {.q = t->src[0], .k = t->src[1], .v = t->src[2], .table = t->src[3], .page = o->page_size,
-               .window = o->window, .exact = o->exact != 0};
+               .window = o->window, .exact = o->exact != 0, .chunked = o->chunked != 0};
     p.sequences = p.table->ne[1];
     p.queries = p.exact ? 1 : gg_max(ATTN_ROWS / gg_max(p.q->ne[1] / gg_max(p.k->ne[2], 1), 1), 1);
     return p;
@@ -47,7 +48,7 @@ static attn paged_attn(const gg_work *w, const paged *p, ggml_tensor *q, const g
     q->data = (char *)p->q->data + (size_t)first * p->q->nb[2];
     q->ne[1] = n, q->ne[2] = p->q->ne[1], q->nb[1] = p->q->nb[2], q->nb[2] = p->q->nb[1];
     attn a = {.kernels = w->kernels, .q = q, .k = *p->k, .v = *p->v, .sinks = dst->src[4], .causal = true,
-              .window = p->window, .pages = p, .factor = paged_attn_params(dst)->factor,
+              .window = p->window, .chunked = p->chunked, .pages = p, .factor = paged_attn_params(dst)->factor,
               .cap = paged_attn_params(dst)->logit_softcap};
     if (a.cap != 0) a.factor /= a.cap;
     a.k.ne[1] = p->column[PAGED_KEYS] - p->column[PAGED_ROWS] + row + n;
@@ -98,7 +99,8 @@ static bool paged_ok(const paged *p) {
         if (!rows) continue;
         if (c[PAGED_FIRST] < 0 || rows < 0 || c[PAGED_FIRST] + (int64_t)rows > p->q->ne[2] || keys < rows) return false;
         if (gg_ceil_div(keys, p->page) > most) return false;
-        const int64_t seen = p->window ? gg_max(keys - (int64_t)rows + 1 - p->window, 0) / p->page : 0;
+        const int64_t first = p->window ? attn_first_key(keys - (int64_t)rows + 1, p->window, p->chunked) : 0;
+        const int64_t seen = gg_max(first, 0) / p->page;
         for (int64_t i = 0; i < gg_ceil_div(keys, p->page); i++) {
             const int32_t page = c[PAGED_PAGES + i];
             if (page >= pages || (page < 0 && i >= seen)) return false;

@@ -99,7 +99,8 @@ PARAMS(paged_attn,
     F32(factor) F32(logit_softcap)
     I32(page_size)                                              /* cells of a page */
     I32(window)                                                 /* most keys of a row, 0: all */
-    I32(exact))                                                 /* each row is computed alone */
+    I32(exact)                                                  /* each row is computed alone */
+    I32(chunked))                                               /* a row attends to the keys of its chunk of `window` */
 OF(PAGED_ATTN, paged_attn)
 
 PARAMS(attention,

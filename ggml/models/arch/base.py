@@ -445,7 +445,6 @@ class Attention(Norms):
             q = ggml.ggml_mul(self.ctx, q, factor)
         if not self.has(b + "attn_sinks.weight"):
             return self.attended(layer, q, k, v, scale)
-        self.check_undivided()  # a rank has the sinks of all heads
         return self.attended(layer, q, k, v, scale, self.weight(b + "attn_sinks.weight", self.config.n_head))
 
 
@@ -459,7 +458,6 @@ class FeedForward(Attention):
 
     def gated_together(self, x: Tensor, name: str, activation: Callable) -> Tensor:
         """As gated, with gate and up in one matrix: down(activation(up x)), whose activation takes both halves."""
-        self.check_undivided()
         both = self.linear(x, name + "_up", 2 * self.config.n_ff)
         return self.linear(activation(self.ctx, both), name + "_down", self.config.n_embd)
 
@@ -583,9 +581,8 @@ class FeedForward(Attention):
 
         b is added where the file has one.
         """
-        w = self.weight(name + ".weight", x.contents.ne[0], n_out, self.config.n_expert)
         x = self.point(name + ".in", x)
-        y = ggml.ggml_mul_mat_id(self.ctx, w, x, chosen)
+        y = self.product_of_experts(x, name, n_out, chosen)
         if self.has(name + ".bias"):
             y = ggml.ggml_add_id(self.ctx, y, self.weight(name + ".bias", n_out, self.config.n_expert), chosen)
         for pair in self.adapters.get(name + ".weight", ()):
@@ -595,6 +592,11 @@ class FeedForward(Attention):
             low = ggml.ggml_mul_mat_id(self.ctx, pair.b, low, chosen)
             y = self.add(y, self.scale(low, pair.scale))
         return y
+
+    def product_of_experts(self, x: Tensor, name: str, n_out: int, chosen: Tensor) -> Tensor:
+        """W[expert] x for each chosen expert."""
+        w = self.weight(name + ".weight", x.contents.ne[0], n_out, self.config.n_expert)
+        return ggml.ggml_mul_mat_id(self.ctx, w, x, chosen)
 
 
 class Builder(FeedForward):

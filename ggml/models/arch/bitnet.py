@@ -19,7 +19,6 @@ def keys(k):
 def layer(g, i, x):
     """x += attention(norm(x)), then x += ffn(norm(x))."""
     c, b = g.config, f"blk.{i}."
-    g.check_undivided()
     h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
     q, k, v = g.queries_keys_values(i, h)
     q, k = g.rotated(i, q, k)

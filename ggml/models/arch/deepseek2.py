@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import ggml
 
-from . import dense_first
+from . import dense_first, keeps
 from .llama import embed, head
 
-__all__ = ["attention", "embed", "head", "keys", "latent_keys", "layer"]
+__all__ = ["attention", "caches", "embed", "head", "keys", "latent_keys", "layer"]
 
 
 def keys(k):
@@ -26,8 +26,14 @@ def latent_keys(k):
         "kv_rank": k.integer("attention.kv_lora_rank"),
         "head_dim": whole,
         "head_value_dim": k.integer("attention.value_length_mla", k.integer("attention.value_length"), high=65536),
+        "latent": k.has("attention.key_length_mla"),
         "yarn_strength": k.number("rope.scaling.yarn_log_multiplier", 0.0) / 0.1,
     }
+
+
+def caches(c):
+    """[latent, rotated], the first part of which is the value too; of old files the keys and values of all heads."""
+    return [keeps.Latent(c.key_dim, c.value_dim)] * c.n_layer if c.own["latent"] else keeps.usual(c)
 
 
 def layer(g, i, x):

@@ -32,6 +32,27 @@ class Window(NamedTuple):
     window: int
 
 
+class Chunk(NamedTuple):
+    """The same of texts that are divided into chunks of `window` tokens: a token attends to those of its own one."""
+
+    heads: int
+    key_dim: int
+    value_dim: int
+    window: int
+
+
+class Latent(NamedTuple):
+    """One vector of each token, in pages: a key of `key_dim` elements, of which the first `value_dim` are the value."""
+
+    key_dim: int
+    value_dim: int
+
+    @property
+    def heads(self) -> int:
+        """All heads of queries read the same one."""
+        return 1
+
+
 class Shared(NamedTuple):
     """Nothing: attention reads the keys and values of another layer, which precedes this one."""
 
@@ -51,6 +72,7 @@ class ShortConv(NamedTuple):
     taps: int
 
 
+InPages = Paged | Window | Chunk | Latent
 States = (Recurrent, ShortConv)
 
 
@@ -65,8 +87,8 @@ def usual(c: Config, others: Any = None) -> list[Any]:
     Args:
         others: what layers without attention keep.
     """
-    sizes = c.n_head_kv, c.key_dim, c.value_dim
+    sizes, window = (c.n_head_kv, c.key_dim, c.value_dim), Chunk if c.chunked else Window
     return [
-        others if not attends else Window(*sizes, c.window) if local else Paged(*sizes)
+        others if not attends else window(*sizes, c.window) if local else Paged(*sizes)
         for local, attends in zip(c.local, c.attends, strict=True)
     ]

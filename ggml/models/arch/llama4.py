@@ -1,7 +1,7 @@
 """Llama 4: layers with experts, whose weight multiplies what they read, beside dense ones; q and k are normed after
 their rotation; every fourth layer has no positions, and queries that grow with their position.
 
-Layers with positions attend to chunks of the text. A context is at most one chunk here.
+Layers with positions attend to chunks of the text.
 """
 
 import ggml
@@ -16,12 +16,14 @@ WITHOUT_NORMS = 128  # experts of the model whose q and k are not normed
 
 
 def keys(k):
-    """The widths, which layers have experts, the chunk, and how the queries grow."""
+    """The widths, which layers have experts, the chunks, and how the queries grow."""
     return {
+        "local": tuple((i + 1) % WITHOUT != 0 for i in range(k.integer("block_count", high=4096))),
+        "window": k.integer("attention.chunk_size", 8192, high=1 << 30),
+        "chunked": True,
         "n_ff": k.integer("expert_feed_forward_length"),
         "dense_ff": k.integer("feed_forward_length"),
         "step": k.integer("interleave_moe_layer_step", high=4096),
-        "chunk": k.integer("attention.chunk_size", 8192, high=1 << 30),
         "temperature": k.number("attention.temperature_scale", 0.1),
         "temperature_length": k.integer("attention.temperature_length", 8192, high=1 << 30),
     }
@@ -38,13 +40,10 @@ def growth(g):
 
 def layer(g, i, x):
     """x += attention(norm(x)), then x += ffn(norm(x))."""
-    c, own, b = g.config, g.config.own, f"blk.{i}."
-    if c.n_ctx > own["chunk"]:
-        raise ValueError(f"load: n_ctx is {c.n_ctx}: architecture 'llama4' has attention in chunks of {own['chunk']} "
-                         "tokens: need at most so many")  # fmt: skip
+    c, b = g.config, f"blk.{i}."
     h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
     q, k, v = g.queries_keys_values(i, h)
-    if (i + 1) % WITHOUT:
+    if c.local[i]:
         q, k = g.rotated(i, q, k)
         if c.n_expert != WITHOUT_NORMS:
             q, k = (ggml.ggml_rms_norm(g.ctx, t, c.eps) for t in (q, k))

@@ -147,6 +147,7 @@ class Config:
     n_deepstack: int = 0  # so many layers add further vectors of a picture's tokens
     attends: tuple[bool, ...] = ()  # for each layer whether it has attention
     feeds: tuple[bool, ...] = ()  # for each layer whether it has a feed-forward part
+    chunked: bool = False  # in place of a sliding window, texts are divided into chunks of `window` tokens
     n_further: int = 0  # layers behind the n_layer that predict further tokens
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what the architecture's `keys` read beside these
 

@@ -24,10 +24,10 @@ from ..run.exact import ROWS_QUANTISED
 from ..run.runner import Runner
 from ..run.sequences import lacks_one
 
-NGRAMS = (6, 4, 3, 2)  # lengths of the ends of a text that are looked up, the longest first
-SHORTEST, FIRST, LONGEST = 3, 8, 24  # tokens of a guess, as far as the ledger allows them
+NGRAMS = (6, 4, 3, 2, 1)  # lengths of the ends of a text that are looked up, the longest first
+SHORTEST, FIRST, LONGEST = 3, 4, 24  # tokens of a guess, as far as the ledger allows them
 CREDIT, SHARE, MOST_CREDIT = 1.0, 0.02, 8.0  # steps that guesses may cost: at first, for each token, at most
-SEVERAL, EACH = 0.5, 0.1  # steps that computing several tokens takes more than one token, and each further token
+SEVERAL, EACH = 0.25, 0.06  # steps that computing several tokens takes more than one token, and each further token
 CONFIDENT = 0.5  # least probability of a token in the eyes of a second model
 PADDING = 128  # tokens that one of two vocabularies may have more
 

@@ -58,19 +58,21 @@ def raw(tensor: Tensor) -> np.ndarray:
 class PagedCache:
     """The keys and values of a layer, in cells: two tensors [D, cells, G], G the number of heads, D their size.
 
+    Values that are a part of the keys have no tensor.
+
     Args:
-        spec: Paged or Window.
+        spec: Paged, Window, Chunk or Latent.
         kinds: types of the keys and of the values.
     """
 
-    def __init__(self, spec: keeps.Paged | keeps.Window, kinds: tuple[int, int]) -> None:
-        self.spec, self.kinds = spec, kinds
+    def __init__(self, spec: keeps.InPages, kinds: tuple[int, int]) -> None:
+        self.spec, self.kinds, self.chunked = spec, kinds, isinstance(spec, keeps.Chunk)
         self.window: int = getattr(spec, "window", 0)
         self._tensors: Tensors | None = None
 
     @property
     def tensors(self) -> list[Tensor]:
-        """k and v."""
+        """k and v, or k alone."""
         assert self._tensors is not None
         return self._tensors.items
 
@@ -82,7 +84,8 @@ class PagedCache:
         s, former = self.spec, self._tensors
         if former is not None and former.items[0].contents.ne[1] >= cells:
             return
-        new = Tensors(self.kinds, (s.key_dim, cells, s.heads), (s.value_dim, cells, s.heads))
+        dims = [s.key_dim] if isinstance(s, keeps.Latent) else [s.key_dim, s.value_dim]
+        new = Tensors(self.kinds[: len(dims)], *((dim, cells, s.heads) for dim in dims))
         for old, grown in zip(former.items if former else [], new.items):
             held = raw(old)
             raw(grown)[:, : held.shape[1]] = held
@@ -113,8 +116,11 @@ class PagedCache:
         places = g.inputs.pages[self.window]
         stored = [
             ggml.ggml_set_rows(g.ctx, tensor, ggml.ggml_permute(g.ctx, new, 0, 2, 1, 3), places.cells)
-            for tensor, new in zip(self.tensors, (k, v), strict=True)
+            for tensor, new in zip(self.tensors, (k, v))
         ]
+        if len(stored) == 1:
+            (_, cells, heads, _), (_, row, head, _) = stored[0].contents.ne, stored[0].contents.nb
+            stored.append(ggml.ggml_view_3d(g.ctx, stored[0], self.spec.value_dim, cells, heads, row, head, 0))
         g.stored[self] = stored
         return self.read(g, stored, q, scale, sinks)
 
@@ -122,7 +128,8 @@ class PagedCache:
         """The attention of q to what was stored."""
         k, v = stored
         table, cap = g.inputs.pages[self.window].table, g.config.attn_softcap
-        return ggml.ext.paged_attention(g.ctx, q, k, v, table, scale, PAGE, self.window, cap, sinks, g.inputs.exact)
+        options = self.window, cap, sinks, g.inputs.exact, self.chunked
+        return ggml.ext.paged_attention(g.ctx, q, k, v, table, scale, PAGE, *options)
 
 
 class SharedCache:
@@ -232,7 +239,7 @@ def layer_caches(specs: Sequence[Any], kinds: tuple[int, int]) -> list[dict[str,
     for spec in specs:
         layer: dict[str, Any] = {}
         for part in keeps.parts_of(spec):
-            if isinstance(part, (keeps.Paged, keeps.Window)):
+            if isinstance(part, keeps.InPages):
                 layer["attention"] = PagedCache(part, kinds)
             elif isinstance(part, keeps.Shared):
                 layer["attention"] = SharedCache(_source(layers, part.layer))
@@ -241,7 +248,7 @@ def layer_caches(specs: Sequence[Any], kinds: tuple[int, int]) -> list[dict[str,
             elif isinstance(part, keeps.Recurrent):
                 layer["state"] = StateCache(part)
             else:
-                raise TypeError(f"load: a layer keeps {part!r}: need Paged, Window, Shared, Recurrent or ShortConv")
+                raise TypeError(f"load: a layer keeps {part!r}: need one of those in ggml.models.arch.keeps")
         layers.append(layer)
     return layers
 

@@ -19,7 +19,7 @@ import numpy as np
 
 import ggml
 
-from ..arch.keeps import Paged, parts_of
+from ..arch.keeps import Latent, Paged, parts_of
 from .batch import taken
 from .cache import PagedCache, StateCache, layer_caches
 from .pages import PAGE, SCRAP, PagePool, PageTable
@@ -146,10 +146,14 @@ class Memory:
         """Adds a layer that predicts further tokens; no sequence has been seen by it. Saved sequences do without it."""
         (layer,) = layer_caches([spec], self._kinds)
         pool = self.pools.get(0)
-        if pool is None or list(layer) != ["attention"] or not isinstance(spec, Paged):
+        if pool is None or list(layer) != ["attention"] or not isinstance(spec, Paged | Latent):
             raise ValueError("load: the layer that predicts further tokens keeps other things than keys and values")
         pool.add(layer["attention"])
         self.layers.append(layer)
+
+    def remove_further(self) -> None:
+        """Removes it again."""
+        self.pools[0].remove(self.layers.pop()["attention"])
 
     def close(self) -> None:
         for layer in self.layers:
@@ -406,9 +410,10 @@ def kinds_of(names: Sequence[Any], specs: Sequence[Any]) -> tuple[int, int]:
         raise ValueError(f"load: kv_type is {(wrong or [names])[0]!r}: need one of {', '.join(TYPES)}, or two of them")
     kinds = TYPES[names[0]], TYPES[names[1]]
     parts = [part for spec in specs for part in parts_of(spec)]
-    for name, kind, what in zip(names, kinds, ("key_dim", "value_dim"), strict=True):
-        block = ggml.ggml_blck_size(kind)
-        for dim in {getattr(part, what, 0) for part in parts}:
+    for part in parts:
+        which = (0, 0) if isinstance(part, Latent) else (0, 1)  # the type of its values is that of the keys
+        for dim, number in zip((getattr(part, what, 0) for what in ("key_dim", "value_dim")), which):
+            name, block = names[number], ggml.ggml_blck_size(kinds[number])
             if dim % block:
                 raise ValueError(f"load: kv_type is {name!r}, a head has {dim} elements: need a multiple of {block}")
     return kinds

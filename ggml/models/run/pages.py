@@ -98,6 +98,10 @@ class PagePool:
         layer.resize(self.pages * PAGE)
         self.layers.append(layer)
 
+    def remove(self, layer: Layer) -> None:
+        """Removes the memory of a layer."""
+        self.layers.remove(layer)
+
     def table(self) -> PageTable:
         """The table of a new sequence."""
         table = PageTable(self.most)

@@ -324,7 +324,11 @@ class Runner(LockOwner):
             assert self.memory is not None
             with naming(self.file.path), named("load"):
                 self.memory.add_further(caches_of(config_of_further(self.config))[-1])
-                self.graphs.get(Shape(1, 1, 1, "logits", further=True), self.memory)
+                try:  # the first graph shows whether all tensors are there and fit
+                    self.graphs.get(Shape(1, 1, 1, "logits", further=True), self.memory)
+                except BaseException:
+                    self.memory.remove_further()
+                    raise
             self.has_further = True
 
     def _are_tokens(self, tokens: Sequence[int]) -> bool:

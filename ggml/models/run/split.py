@@ -5,11 +5,12 @@ whole of the input, and an all_gather joins them where the next layer needs all.
 those of one rank, and rows are consecutive in the file, of which a rank therefore maps its part only.
 
     attn_q, attn_k, attn_v       the rows of this rank's heads, if the heads can be shared out; else equal shares
-    ffn_gate, ffn_up             equal shares; what follows is computed on this rank's part
+    ffn_gate, ffn_up             equal shares; what follows is computed on this rank's part. Beside experts: as those
     attn_output, ffn_down        equal shares; input and output are gathered
+    ffn_*_exps, ffn_*_shexp      equal shares of each expert's rows; the output is gathered
     token_embd, output           equal shares of the vocabulary; the embeddings are summed, the logits gathered
 
-Norms, position tables and experts are replicated.
+Norms, position tables and routers are replicated. A norm of what the ranks have parts of gathers it first.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ from ..files.model_file import ModelFile
 
 WHOLE_INPUT = ("attn_output", "ffn_down")  # their inputs are gathered
 VOCABULARY = ("token_embd", "output")
+EXPERTS = ("_exps", "_shexp")  # ends of the names of experts' matrices
+ROUTERS = "gate_inp"
+HEAD_VECTORS = ("attn_sinks",)  # an element for each head
 Range = tuple[int, int]  # first row, number of rows
 
 
@@ -70,7 +74,9 @@ class Split:
         smallest = min(config.n_embd, config.n_vocab, config.n_ff)
         if n > smallest:
             raise ValueError(f"load: comm has {n} ranks: need {smallest} or fewer for this model")
-        self.heads = config.n_head % n == 0 and (g % n == 0 or n % g == 0)
+        norm = file.tensors.get("blk.0.attn_k_norm.weight")
+        together = norm is not None and norm.contents.ne[0] > config.key_dim  # a norm of all heads: each counts once
+        self.heads = config.n_head % n == 0 and (g % n == 0 or (n % g == 0 and not together))
         local = replace(config, n_vocab=share_of(config.n_vocab, comm)[1])
         if not config.n_expert:
             local = replace(local, n_ff=share_of(config.n_ff, comm)[1])
@@ -105,8 +111,10 @@ class Split:
         part = base.rpartition(".")[2]
         if part in VOCABULARY or part in WHOLE_INPUT:
             return [share_of(n, self.comm)]
-        if part in ("ffn_gate", "ffn_up") and not c.n_expert:
-            return [share_of(n, self.comm)]
+        if part in ("ffn_gate", "ffn_up") or (part.endswith(EXPERTS) and ROUTERS not in part):
+            return self._halves(n) if self._is_fused(base) else [share_of(n, self.comm)]
+        if part in HEAD_VECTORS:
+            return [self._heads(n, 1)] if self.heads else None
         if part in ("attn_q", "attn_k", "attn_v", "attn_qkv"):
             if not self.heads:
                 return [share_of(n, self.comm)]
@@ -122,6 +130,18 @@ class Split:
             return found
         return None
 
+    def _is_fused(self, base: str) -> bool:
+        """Whether a matrix ffn_up also has the rows of the gate, which precede it."""
+        gate = base.replace("ffn_up", "ffn_gate") + ".weight"
+        up = self.file.tensors.get(base + ".weight")
+        fused = not self.whole.n_expert and base.endswith("ffn_up") and gate not in self.file.tensors
+        return fused and up is not None and up.contents.ne[1] == 2 * self.whole.n_ff
+
+    def _halves(self, n: int) -> list[Range]:
+        """This rank's rows of the gate, and of what it multiplies."""
+        first, count = share_of(n // 2, self.comm)
+        return [(first, count), (n // 2 + first, count)]
+
     def _heads(self, count: int, dim: int) -> Range:
         """The rows of this rank's heads, of `count` heads with `dim` rows each; several ranks may have the same one."""
         size = self.comm.size
@@ -134,8 +154,10 @@ class Split:
     # ---- tensors -----------------------------------------------------------------------------------------------------
     def _add(self, name: str, tensor: Tensor) -> None:
         t = tensor.contents
-        is_bias = t.ne[1] == 1 and name.endswith(".bias")
-        ranges = self.ranges(name, t.ne[0] if is_bias else t.ne[1]) if t.ne[2] == 1 else None
+        is_bias = t.ne[1] == 1 and (name.endswith(".bias") or name.rpartition(".")[0].endswith(HEAD_VECTORS))
+        stacked = name.endswith("_exps.weight")
+        whole = (t.ne[2] > 1) != stacked or name.endswith("_exps.bias") or not name.endswith((".weight", ".bias"))
+        ranges = None if whole else self.ranges(name, t.ne[0] if is_bias else t.ne[1])
         if ranges is None:
             self.replicated[name] = ggml.ggml_nbytes(tensor)
             part = tensor
@@ -149,18 +171,20 @@ class Split:
         t, rows = tensor.contents, sum(count for _, count in ranges)
         stride = t.nb[0] if is_bias else t.nb[1]
         memory: Any
-        if self.copy or len(ranges) > 1 or name not in self.file.places:
-            memory = np.empty(rows * stride, np.uint8)
+        if self.copy or len(ranges) > 1 or t.ne[2] > 1 or name not in self.file.places:
+            memory = np.empty(rows * stride * t.ne[2], np.uint8)
             place = memory.ctypes.data
-            for first, count in ranges:
-                ctypes.memmove(place, t.data + first * stride, count * stride)
-                place += count * stride
+            for matrix in range(t.ne[2]):
+                for first, count in ranges:
+                    ctypes.memmove(place, t.data + matrix * t.nb[2] + first * stride, count * stride)
+                    place += count * stride
         else:
             path, offset = self.file.places[name]
             memory = mapped(path, offset + ranges[0][0] * stride, rows * stride)
         buffer = ggml.ggml_backend_cpu_buffer_from_ptr(memory, memory.size)
         self._buffers.append(buffer)
-        part = ggml.ggml_new_tensor_2d(self.ctx, t.type, *((rows, 1) if is_bias else (t.ne[0], rows)))
+        ne = (rows, 1, 1) if is_bias else (t.ne[0], rows, t.ne[2])
+        part = ggml.ggml_new_tensor_3d(self.ctx, t.type, *ne)
         ggml.ggml_backend_tensor_alloc(buffer, part, memory.ctypes.data)
         return part
 
@@ -194,10 +218,29 @@ class SplitBuilder(Builder):
         if part in WHOLE_INPUT and x.contents.ne[0] != self.n_in(name):
             x = self.gathered(x, self.n_in(name))
         ranges = self.parted.ranges(name + ".weight", n_out)
-        divided = part in WHOLE_INPUT or (part.startswith("attn_") and not self.parted.heads)
+        beside_experts = part.endswith(EXPERTS) or (part in ("ffn_gate", "ffn_up") and self.whole.n_expert > 0)
+        divided = part in WHOLE_INPUT or beside_experts or (part.startswith("attn_") and not self.parted.heads)
         if ranges is None or not divided:
             return super().linear(x, name, n_out)
         return self.gathered(super().linear(x, name, ranges[0][1]), n_out)
+
+    def product_of_experts(self, x: Tensor, name: str, n_out: int, chosen: Tensor) -> Tensor:
+        if self.parted.whole.n_expert == 1:
+            return super().product_of_experts(x, name, n_out, chosen)
+        return self.gathered(super().product_of_experts(x, name, share_of(n_out, self.comm)[1], chosen), n_out)
+
+    def rms_norm(self, x: Tensor, name: str) -> Tensor:
+        """The norm of all of x, of which this rank may have a part; then only that of q and k is divided again."""
+        n, part = self.n_in(name), x.contents.ne[0]
+        if n == part:
+            return super().rms_norm(x, name)
+        y = super().rms_norm(self.gathered(x, n), name)
+        if not name.endswith(("attn_q_norm", "attn_k_norm")):
+            return y
+        rows = y.contents.ne[1]
+        return ggml.ggml_cont(
+            self.ctx, ggml.ggml_view_2d(self.ctx, y, part, rows, y.contents.nb[1], 4 * part * self.comm.rank)
+        )
 
     def n_in(self, name: str) -> int:
         """The number of inputs of a linear layer."""

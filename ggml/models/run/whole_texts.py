@@ -24,7 +24,9 @@ def states_of(
     visible = (-distance if "alibi" in config.own else 0 * distance).astype(np.float16)
     for local, mask in step.masks.items():
         seen = position <= position[:, None] if config.causal else np.ones((length, length), bool)
-        if local:  # of a model whose tokens see those after them, it is as wide in both directions
+        if local and config.chunked:
+            seen &= position // config.window == position[:, None] // config.window
+        elif local:  # of a model whose tokens see those after them, it is as wide in both directions
             seen &= distance < config.window if config.causal else distance <= config.window // 2
         for i, text in enumerate(texts):
             mask[i, 0] = np.where(seen & (position < len(text)), visible, np.float16(-np.inf))

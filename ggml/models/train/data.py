@@ -27,13 +27,17 @@ class Row(NamedTuple):
         """The number of targets."""
         return int((self.targets >= 0).sum())
 
-    def seen(self, window: int) -> np.ndarray:
-        """Which tokens (columns) each token (row) sees: bool [N, N]. `window` limits how far back; 0 for no limit."""
+    def seen(self, window: int, chunked: bool = False) -> np.ndarray:
+        """Which tokens (columns) each token (row) sees: bool [N, N].
+
+        `window` limits how far back, to the chunk of so many tokens with `chunked`; 0 for no limit.
+        """
         place = np.arange(len(self.ids))
         age = place[:, None] - place
         seen = (age >= 0) & (self.texts[:, None] == self.texts)
         if window:
-            seen &= age < window
+            place = self.positions[0] // window if chunked else None
+            seen &= age < window if place is None else place[:, None] == place
         for at, token in self.pictures.items():
             seen[at, at : at + token.after + 1] = True
         return seen
