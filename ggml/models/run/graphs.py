@@ -12,9 +12,9 @@ import numpy as np
 import ggml
 from ggml.utils import to_numpy
 
-from ..._owners import Owner
 from ..arch import FAMILIES
 from ..arch.base import Builder, Inputs, Pages, Pair
+from ..arch.prepared import Prepared
 from ..arch.t5 import bucket
 from ..files.config import Config
 from .batch import Piece, positions, runs
@@ -71,7 +71,7 @@ def build(g: Builder, result: str = "all") -> Any:
     return x
 
 
-class Step(Owner):
+class Step(Prepared):
     """A prepared graph: its inputs and results are NumPy views, `run` computes it.
 
     Attributes:
@@ -87,10 +87,8 @@ class Step(Owner):
     """
 
     def __init__(self, shape: Shape, parts: Parts, memory: Memory | None, threads: int) -> None:
+        super().__init__()
         self.shape, self.threads = shape, threads
-        self.inputs_ctx: Any = None
-        self.ctx: Any = None
-        self.allocator: Any = None
         self.used = shape.tokens  # tokens that count; those behind them only fill the shape
         self.rows: slice | list[int] = slice(None)
         try:
@@ -257,12 +255,7 @@ class Step(Owner):
         self.out = self.ids = self.positions = self.types = self.texts = np.empty(0)
         self.outputs = self.slots = self.vectors = self.places = None
         self.extra, self._traced, self.masks, self.cells, self.tables = [], {}, {}, {}, {}
-        if self.allocator is not None:
-            ggml.ggml_gallocr_free(self.allocator)
-        for ctx in (self.ctx, self.inputs_ctx):
-            if ctx is not None:
-                ggml.ggml_free(ctx)
-        self.allocator = self.ctx = self.inputs_ctx = None
+        self.free()
 
 
 class GraphPool:

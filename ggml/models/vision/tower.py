@@ -18,6 +18,7 @@ from ggml.utils import to_numpy
 from ..._owners import Owner
 from ..arch import Family
 from ..arch.base import Builder, Inputs
+from ..arch.prepared import Prepared
 from ..files.config import Config, read_config
 from ..files.model_file import ModelFile
 from . import PROJECTORS, Projector, encoder, pixels
@@ -95,7 +96,7 @@ def smallest(row: Projector, config: Config) -> int:
     return config.own["image"] // config.own["patch"]
 
 
-class Graph(Owner):
+class Graph(Prepared):
     """A prepared graph for tiles of one size.
 
     Args:
@@ -110,9 +111,7 @@ class Graph(Owner):
     """
 
     def __init__(self, tower: Tower, columns: int, rows: int) -> None:
-        self.inputs_ctx: Any = None
-        self.ctx: Any = None
-        self.allocator: Any = None
+        super().__init__()
         self.pixels: np.ndarray = np.empty(0)
         self.out: np.ndarray = np.empty(0)
         self.traced: dict[str, np.ndarray] = {}
@@ -146,12 +145,7 @@ class Graph(Owner):
         """Frees the graph and its memory."""
         self.pixels = self.out = np.empty(0)
         self.traced = {}
-        if self.allocator is not None:
-            ggml.ggml_gallocr_free(self.allocator)
-        for ctx in (self.ctx, self.inputs_ctx):
-            if ctx is not None:
-                ggml.ggml_free(ctx)
-        self.allocator = self.ctx = self.inputs_ctx = None
+        self.free()
 
 
 def tower_nodes(
