@@ -119,7 +119,7 @@ def run(options):
     comm = mpi()
     if comm.size > 1:
         return run_divided(options, comm, keys, models)
-    serve(application_of(options, keys, models), options.host, options.port)
+    return serve(application_of(options, keys, models), options.host, options.port)
 
 
 def run_divided(options, comm, keys, models):

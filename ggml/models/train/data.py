@@ -36,8 +36,8 @@ class Row(NamedTuple):
         age = place[:, None] - place
         seen = (age >= 0) & (self.texts[:, None] == self.texts)
         if window:
-            place = self.positions[0] // window if chunked else None
-            seen &= age < window if place is None else place[:, None] == place
+            chunk = self.positions[0] // window
+            seen &= chunk[:, None] == chunk if chunked else age < window
         for at, token in self.pictures.items():
             seen[at, at : at + token.after + 1] = True
         return seen
