@@ -50,7 +50,9 @@ def add_server(folder):
         for item in sources:
             parts = Path(item.name).parts
             if parts[1:3] == ("llama_cpp", "server") and item.name.endswith(".py"):
-                place.joinpath(parts[-1]).write_bytes(sources.extractfile(item).read())
+                source = sources.extractfile(item)
+                assert source is not None
+                place.joinpath(parts[-1]).write_bytes(source.read())
 
 
 def started(url, process):

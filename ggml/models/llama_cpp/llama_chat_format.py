@@ -313,7 +313,8 @@ def hf_tokenizer_config_to_chat_formatter(
     for name, text in zip(names, texts, strict=True):
         if not isinstance(text, str):
             raise ValueError(f"hf_tokenizer_config_to_chat_formatter: {name} is {str(text)[:60]}: need a string")
-    formatter = Jinja2ChatFormatter(*texts, add_generation_prompt=add_generation_prompt)
+    template, eos_token, bos_token = map(str, texts)
+    formatter = Jinja2ChatFormatter(template, eos_token, bos_token, add_generation_prompt=add_generation_prompt)
 
     def answer(*, messages: Messages, **others: Any) -> ChatFormatterResponse:
         found = formatter(messages=messages, **others)
