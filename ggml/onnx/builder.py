@@ -9,7 +9,7 @@ import numpy as np
 import ggml
 
 from .layout import Layout, collapse
-from .values import BOOL, F32, Known, Tensor, count
+from .values import BOOL, F32, Known, Tensor, broadcast, count, extents
 
 COMMUTATIVE = {ggml.ggml_add, ggml.ggml_mul, ggml.ext.maximum, ggml.ext.minimum, ggml.ext.equal}
 
@@ -37,9 +37,15 @@ class Builder(Layout):
 
     def binary(self, function, x, y, dtype=None, bounds=None):
         """A ggml function of two tensors, element by element, broadcast as NumPy does."""
-        shape = np.broadcast_shapes(x.shape, y.shape)
+        shape = broadcast(x.shape, y.shape)
+        if len(shape) <= 4:  # whose leading dimensions of 1 a tensor does not tell from others
+            size = extents(shape)
+            if extents(x.shape) != size:
+                x, y = (y, x) if extents(y.shape) == size and function in COMMUTATIVE else (self.expand(x, shape), y)
+            t = function(self.ctx, self.use(x).t, self.use(y).t)
+            return self.like(t, shape, dtype or x.dtype, bounds)
         own = [(1,) * (len(shape) - len(v.shape)) + tuple(v.shape) for v in (x, y)]
-        merged = collapse([*own, shape]) if len(shape) > 4 else [*own, shape]
+        merged = collapse([*own, shape])
         if len(merged[2]) > 4:
             x, y = self.expand(x, shape), self.expand(y, shape)
             merged = [(count(shape),)] * 3

@@ -134,16 +134,17 @@ class Layout(Owner):
 
     def reshape(self, x, shape):
         """The same elements in another shape."""
-        shape = tuple(int(d) for d in shape)
+        shape = tuple(map(int, shape))
         if isinstance(x, Known):
             return x.derived(("reshape", shape), lambda a: a.reshape(shape))
         x = self.use(x)
         if x.shape == shape:
             return x
-        if extents(x.shape) == extents(shape):
+        size = extents(shape)
+        if extents(x.shape) == size:
             return self.with_shape(x.t, shape, x)
         x = self.contiguous(x)
-        return self.with_shape(ggml.ggml_reshape_4d(self.ctx, x.t, *extents(shape)), shape, x)
+        return self.with_shape(ggml.ggml_reshape_4d(self.ctx, x.t, *size), shape, x)
 
     def transpose(self, x, perm):
         """The axes in another order, as a view where four dimensions suffice."""
@@ -181,7 +182,7 @@ class Layout(Owner):
 
     def expand(self, x, shape):
         """Broadcasts a value to a shape."""
-        shape = tuple(int(d) for d in shape)
+        shape = tuple(map(int, shape))
         if x.shape == shape:
             return self.use(x) if isinstance(x, Feed) else x
         if isinstance(x, Known):

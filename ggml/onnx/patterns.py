@@ -455,3 +455,57 @@ def lookup(r, node):
         return None
     spread = r.maker(index, "Expand")
     return r.joined(node, "ggml.Lookup", [*(spread.inputs if spread else [index, ""]), node.inputs[1]])
+
+
+# Shapes that are put together
+
+
+def dims(r, node, sources, spec, vector):
+    """ggml.Dims: a number, or a vector, of entries of shapes (place in the sources, axis) and of other numbers."""
+    names = list(dict.fromkeys(sources))
+    spec = [e if isinstance(e, int) else (names.index(sources[e[0]]), e[1]) for e in spec]
+    return r.joined(node, "ggml.Dims", names, spec=spec, vector=vector)
+
+
+@pattern("Gather")
+def entries_of_shape(r, node):
+    """Shape, then entries of it."""
+    shape, index = r.maker(node.inputs[0], "Shape"), r.constant(node.inputs[1])
+    if not shape or shape.attr("start") or shape.attr("end") is not None or index is None or len(index.shape) > 1:
+        return None
+    spec = [(0, int(i)) for i in index.array.reshape(-1)]
+    return dims(r, node, shape.inputs, spec, len(index.shape) == 1) if spec else None
+
+
+@pattern("Unsqueeze", "Cast")
+def same_entries(r, node):
+    """An entry of a shape as a vector, or in the type that it has."""
+    made = r.maker(node.inputs[0], "ggml.Dims")
+    if made is None:
+        return None
+    vector = made.attrs["vector"]
+    if node.op == "Unsqueeze":
+        axes = r.constant(node.inputs[1]) if len(node.inputs) > 1 else None
+        axes = node.attr("axes") if axes is None else axes.array.tolist()
+        if vector or axes not in ([0], [-1]):
+            return None
+    elif node.attr("to") != TensorProto.INT64:
+        return None
+    return dims(r, node, made.inputs, made.attrs["spec"], vector or node.op == "Unsqueeze")
+
+
+@pattern("Concat")
+def shape_of_entries(r, node):
+    """A shape that is put together of entries of others, and of numbers."""
+    sources, spec, found = [], [], 0
+    for name in node.inputs:
+        made, known = r.maker(name, "ggml.Dims"), r.constant(name)
+        if made and made.attrs["vector"]:
+            spec += [e if isinstance(e, int) else (e[0] + len(sources), e[1]) for e in made.attrs["spec"]]
+            sources += made.inputs
+            found += 1
+        elif known is not None and known.dtype == np.int64 and len(known.shape) == 1:
+            spec += known.array.tolist()
+        else:
+            return None
+    return dims(r, node, sources, spec, True) if found else None

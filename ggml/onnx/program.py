@@ -9,8 +9,8 @@ are another Program, whose inputs are the values that are alive there.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from .builder import Builder
 from .layout import Arena
 from .opsets import ALIGN, aligned
 from .values import (
+    BOOL,
+    F32,
     Drive,
     Feed,
     Known,
@@ -58,8 +60,7 @@ class RetraceError(Exception):
     """The signature of the program has changed: an input is now read by value."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of a report: a node, where it runs ("graph", "host", "folded", "expanded", "control"), and why."""
 
     name: str
@@ -199,9 +200,11 @@ class Lowering:
         values = [self.env.get(n) for n in node.inputs]
         try:
             there = all(n in self.env for n in node.inputs if n)
-            if there and any(isinstance(v, (Feed, Tensor)) for v in values):
+            tensors = all(v is None or isinstance(v, (Known, Feed, Tensor)) for v in values)
+            if there and tensors and any(isinstance(v, (Feed, Tensor)) for v in values):
                 results = self.rule_results(node, values)
-                self.entries += [Entry(p.name, p.op, "graph") for p in node.parts]
+                where = "folded" if all(isinstance(r, Known) for r in results) else "graph"
+                self.entries += [Entry(p.name, p.op, where) for p in node.parts]
                 self.store(node, results)
                 return
         except (OnHost, ValueError):  # whose message names the node that the model has
@@ -391,7 +394,7 @@ class Plan(Owner):
             else:
                 computed.append((name, value))
         self.shared = [*self.fixed, *(n for n, _ in self.passed)]
-        self.graph, self.memory = None, None
+        self.graph, self.memory, self.converts = None, None, False
         if computed:
             self.build(computed)
         self.feeds = (
@@ -424,6 +427,7 @@ class Plan(Owner):
         self.memory = Memory(self.graph)
         self.builder.feeds = [f for f in self.builder.feeds if ggml.ggml_get_data(f.tensor.t)]
         self.results = [(n, to_numpy(t).reshape(v.shape), v.dtype) for n, v, t in outputs]
+        self.converts = any(v.dtype not in (F32, BOOL) for _, v, _ in outputs)
 
     def compute(self, values, changed=None):
         """Runs the graph for operands, of which only the first `changed` are new (None: all); gives arrays by name."""
@@ -434,9 +438,9 @@ class Plan(Owner):
             compute(self.backend, self.graph)
         results = {name: values[place] for name, place in self.passed}
         results.update(self.fixed)
-        if self.results:
-            with np.errstate(all="ignore"):
-                results.update([(name, view.astype(dtype)) for name, view, dtype in self.results])
+        with np.errstate(all="ignore") if self.converts else nullcontext():
+            for name, view, dtype in self.results:
+                results[name] = view.astype(dtype)
         if self.rest is None and changed is None:  # the caller may write into outputs
             results.update((n, results[n].copy()) for n in self.shared if isinstance(results[n], np.ndarray))
         for name, names in reversed(self.lists):

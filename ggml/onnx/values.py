@@ -18,6 +18,7 @@ try:
 except ImportError:  # onnx before 1.17 knows no types beyond NumPy's
     ml_dtypes = None
 
+ONES = tuple((1,) * (4 - rank) for rank in range(5))  # dimensions that a shape of a rank lacks
 EXACT = 1 << 24  # F32 represents every integer up to this magnitude
 BOOL, F32, I64 = np.dtype(bool), np.dtype(np.float32), np.dtype(np.int64)
 
@@ -221,4 +222,14 @@ def extents(shape):
     shape = tuple(shape)
     if len(shape) > 4:
         shape = (math.prod(shape[:-3]), *shape[-3:])
-    return tuple(reversed(shape)) + (1,) * (4 - len(shape))
+    return shape[::-1] + ONES[len(shape)]
+
+
+def broadcast(a, b):
+    """The shape that two shapes have together, as numpy.broadcast_shapes."""
+    if a == b:
+        return a
+    a, b = (1,) * (len(b) - len(a)) + a, (1,) * (len(a) - len(b)) + b
+    if any(n != m and n != 1 != m for n, m in zip(a, b)):
+        raise ValueError(f"the shapes {list(a)} and {list(b)} cannot be broadcast to a single shape")
+    return tuple(m if n == 1 else n for n, m in zip(a, b))

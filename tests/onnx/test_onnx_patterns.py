@@ -111,6 +111,14 @@ CASES = {  # name: lines, constants, shape of x, the operators that remain
         IMAGE,
         ["DynamicQuantizeLinear", "ConvInteger", "Cast", "Mul"],
     ),
+    "a shape of entries": (
+        [("Shape x -> s", {}), ("Gather s one -> d", {}), ("Cast d -> e", {"to": TensorProto.INT64})]
+        + [("Unsqueeze e zero -> f", {}), ("Gather s last -> g", {}), ("Concat f four g -> h", {"axis": 0})]
+        + [("Reshape x h -> y", {})],
+        {"one": np.array(0), "zero": np.array([0]), "last": np.array([-1]), "four": np.array([2, 2])},
+        (3, 4, 5),
+        ["ggml.Dims", "Reshape"],
+    ),
 }
 
 

@@ -16,7 +16,9 @@ from ..values import I64, Drive, Known, NeedValue, OnHost, Sequence
 from . import rule
 
 UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph,
-LONG = 20000  # and a longer one with values that decide shapes, while it has at most so many nodes in all
+LONG = 20000  # and a longer one with values that decide shapes, while it has at most so many nodes in all,
+OFTEN = 3  # or one that ran so many times with the same number of iterations
+ANY, NEVER = np.inf, -1  # what unrolled loops note instead of a number of iterations
 
 
 def truth(node, value):
@@ -51,6 +53,8 @@ def driven(lowering, node, limit):
     rest = sorted(fixed.keys() - known.keys())
     carried = [i for i in inputs[2:] if i not in fixed]
     results = [o for i, o in zip([None, *inputs[2:]], outputs) if i not in fixed] + outputs[1 + kept :]
+    unrolled, runs = node.attrs.setdefault("ggml.unrolled", []), node.attrs.setdefault("ggml.runs", {})
+    steady = endless(body) and (not node.inputs[1] or isinstance(lowering.env[node.inputs[1]], Known))
     program = type(outer)(lowering.model, body.nodes, known, [*inputs[:2], *carried, *rest], results)
 
     def step(values):
@@ -65,13 +69,23 @@ def driven(lowering, node, limit):
             state.update(zip(carried, found))
             for pieces, piece in zip(scans, found[len(carried) :]):
                 pieces.append(piece)
-        if plan and (plan.rest or program.by_value) and "ggml.unrolled" not in node.attrs:
-            node.attrs["ggml.unrolled"] = [True]  # from the next run on, as each turn needs a plan of its own
+        runs[limit] = runs.get(limit, 0) + (steady and turn * len(body.nodes) <= LONG)
+        own = plan and (plan.rest or program.by_value)  # each turn needs a plan
+        if not unrolled and (own or runs[limit] >= OFTEN):
+            unrolled.append(ANY if own else limit)  # from the next run on
             outer.plans.clear()
         stacked = [np.stack(p) if p else nothing(info) for p, info in zip(scans, body.outputs[1 + kept :])]
         return {n: a for n, a in zip(node.outputs, [*list(state.values())[2:], *stacked]) if n}
 
     return step
+
+
+def endless(body):
+    """Whether the condition of a Loop's body remains what it is, or is a constant."""
+    makers, name = {o: n for n in body.nodes for o in n.outputs}, body.outputs[0].name
+    while name in makers and makers[name].op == "Identity":
+        name = makers[name].inputs[0]
+    return name == body.inputs[1].name or name in body.constants
 
 
 def nothing(info):
@@ -88,11 +102,11 @@ def loop(lowering, node, count=None, condition=None, *carried):
     if count is not None and not isinstance(count, Known):
         raise NeedValue(count)
     limit = np.inf if count is None else int(np.ravel(count.array)[0])
-    unrolled = node.attr("ggml.unrolled")
-    if not turn and limit > UNROLLED and not unrolled:
+    unrolled = node.attr("ggml.unrolled", ())
+    if not turn and limit > UNROLLED and limit not in unrolled and ANY not in unrolled:
         raise Drive(driven(lowering, node, limit))
     if unrolled and turn * len(body.nodes) > LONG:
-        unrolled.clear()  # for good
+        unrolled[:] = [NEVER]
         raise RetraceError
     if turn >= limit or not truth(node, condition):
         done = [private(node, "Identity", [a], [o]) for a, o in zip(node.inputs[2:], node.outputs) if o]

@@ -7,7 +7,7 @@ import numpy as np
 import ggml
 
 from ..layout import room
-from ..values import F32, Known, OnHost, Tensor, count, extents, is_float, is_integer, require_held
+from ..values import F32, Known, OnHost, Tensor, broadcast, count, extents, is_float, is_integer, require_held
 from . import rule
 
 
@@ -125,7 +125,7 @@ def matmul(b, x, y, zero=None):
     (m, k), n = x.shape[-2:], y.shape[-1]
     if y.shape[-2] != k:
         raise ValueError(f"ggml.onnx: the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
-    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    batch = broadcast(x.shape[:-2], y.shape[:-2])
     known = bytes_of(b, x, y, zero, k, (1, 0)) if len(y.shape) == 2 else None
     y = y if zero is None or known else centred(b, y, zero, -1, np.int16)
     bounds = None

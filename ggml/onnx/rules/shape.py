@@ -5,13 +5,23 @@ import numpy as np
 import ggml
 
 from ..graph import numpy_type
-from ..values import I64, Known, Tensor, count
+from ..values import I64, Known, OnHost, Tensor, count
 from . import rule
 
 
 def parameter(b, node, name, operand, default=None):
     """A list that older operator sets give as an attribute and newer ones as an operand."""
     return b.ints(operand) if operand is not None else node.attr(name, default)
+
+
+@rule("ggml.Dims")
+def entries(b, node, *values):
+    """Entries of the shapes of values (place among the values, axis), and other numbers."""
+    shapes, spec = [v.shape for v in values], node.attr("spec")
+    if any(not isinstance(e, int) and not -len(shapes[e[0]]) <= e[1] < len(shapes[e[0]]) for e in spec):
+        raise OnHost("a shape of fewer entries")
+    found = [e if isinstance(e, int) else shapes[e[0]][e[1]] for e in spec]
+    return b.constant(found if node.attr("vector") else found[0], I64)
 
 
 rule("Shape")(lambda b, node, x: b.constant(x.shape[node.attr("start", 0) : node.attr("end")], I64))
@@ -129,16 +139,19 @@ def pad(b, node, x, pads=None, value=None, axes=None):
     for i, a in enumerate(axes):
         widths[a] = pads[i], pads[i + len(axes)]
     fill = float(b.known(value, np.zeros(())).reshape(())) if node.version >= 11 else node.attr("value", 0.0)
-    place = np.arange(count(x.shape)).reshape(x.shape)
     for a, (before, after) in enumerate(widths):  # negative widths crop
-        place = place.take(range(max(-before, 0), place.shape[a] - max(-after, 0)), a)
+        x = b.slice(x, a, max(-before, 0), x.shape[a] - max(-before, 0) - max(-after, 0))
     widths = [(max(p, 0), max(q, 0)) for p, q in widths]
     if mode != "constant":
-        return b.take(x, np.pad(place, widths, mode=mode))
-    y = padded(b, b.take(x, place) if place.size != count(x.shape) else x, widths)
+        for a, (before, after) in enumerate(widths):
+            places = np.pad(np.arange(x.shape[a]), (before, after), mode=mode)
+            sides = [b.gather(x, a, b.constant(s)) for s in (places[:before], places[len(places) - after :])]
+            x = b.concat([sides[0], x, sides[1]], a)
+        return x
+    y = padded(b, x, widths)
     if not fill:
         return y
-    outside = np.pad(np.zeros(place.shape, bool), widths, constant_values=True)
+    outside = np.pad(np.zeros(x.shape, bool), widths, constant_values=True)
     if not np.isfinite(fill) or y.bounds:
         return b.select(b.constant(~outside), y, b.full((), fill, x.dtype))
     return b.add(y, b.constant(np.where(outside, fill, 0).astype(np.float32)))
