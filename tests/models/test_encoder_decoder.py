@@ -82,6 +82,9 @@ def test_two_texts_alternate(opened):
         for text in texts:
             next(text)
     assert [text.ids for text in texts] == alone and alone[0] != alone[1]
+    many = model.generate_many(read, **options)
+    assert {index for index, _ in many} == {0, 1}
+    assert [text.ids for text in many.texts] == alone
 
 
 def test_states_of_the_encoder_are_embeddings(opened):

@@ -934,7 +934,7 @@ def test_the_graph_of_a_model_has_gradients(kind, type_, open_model, tmp_path):
     labels = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, VOCAB, n)
     to_numpy(labels)[...] = np.eye(VOCAB)[ids[1:]]
     builder = Builder(ctx, model.config, weights, Inputs(tokens, positions, masks, 1), adapters=adapters)
-    loss = ggml.ggml_cross_entropy_loss(ctx, build(builder), labels)
+    loss = ggml.ggml_cross_entropy_loss(ctx, build(builder)[0], labels)
     ggml.ggml_set_loss(loss)
     graph = ggml.ggml_new_graph_custom(ctx, 16384, True)
     ggml.ggml_build_forward_expand(graph, loss)

@@ -355,6 +355,9 @@ class Generating:
         """Pieces of several texts: each waits for a free sequence, then goes on with the others."""
         scheduler, waiting = Scheduler(self), deque(texts)
         try:
+            if has_decoder(self.runner.config):
+                yield from self.translating.together(texts)
+                waiting.clear()
             while waiting or scheduler.active:
                 with self.runner.lock:
                     while waiting and scheduler.has_room():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Generator, Sequence
 
 from ..._errors import named
 from ..run.encoder_decoder import Decoding
@@ -53,6 +54,20 @@ class Translating:
             if text.finish_reason is not None:
                 self._decodings.pop(text)[0].close()
         return {}
+
+    def together(self, texts: Sequence[Generation]) -> Generator[tuple[int, str], None, None]:
+        """Pieces of several texts, up to n_seq of which are written in turns; see Generating.decode_together."""
+        waiting, active = deque(enumerate(texts)), list[tuple[int, Generation]]()
+        while waiting or active:
+            while waiting and len(active) < self.runner.n_seq:
+                active.append(waiting.popleft())
+            for index, text in active:
+                if text.finish_reason is None:
+                    with self.runner.lock:
+                        self.advance([text])
+                while text.pending:
+                    yield index, text.pending.pop(0)
+            active = [item for item in active if item[1].finish_reason is None]
 
     def _decoding(self, text: Generation) -> Decoding:
         """The decoder of a text: a new one at its beginning, and after a change of the adapters."""
