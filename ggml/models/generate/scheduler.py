@@ -308,7 +308,7 @@ class Generating:
         if question.lark is not None:
             if sampler.constraint is not None:
                 raise ValueError(f"{caller}: tool_choice and a language are given: need one of them")
-            sampler.constraint = limited_to(caller, self.prompts.tokenizer, "tools", question.lark)
+            sampler.constraint = limited_to(caller, self.prompts.tokenizer, question.lark, question.each)
         if question.end and (budget is not None or (question.thinking and sampler.constraint is not None)):
             inner = sampler.constraint
             begin = question.begin if inner is None else []
