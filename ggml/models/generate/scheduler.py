@@ -15,7 +15,7 @@ from ..run.decoder import STEP
 from ..run.encoder_decoder import has_decoder
 from ..run.runner import Runner
 from ..run.sequences import WORTHWHILE, Sequences, common_length
-from ..sample.chain import SETTINGS, Sampler, file_settings
+from ..sample.chain import NEW_SEEDS, SETTINGS, Sampler, file_settings
 from ..sample.constraint import KINDS, Thinking, constrained, limited_to
 from .answer import Answer
 from .batching import Scheduler
@@ -160,7 +160,7 @@ class Generating:
         self.runner.check(caller)
         given = {name: value for name, value in settings.items() if value is not None}
         chosen = {**file_settings(self.runner.metadata), **given}
-        if self.runner.comm is not None and chosen.get("seed") is None:  # all ranks draw the same tokens
+        if self.runner.comm is not None and chosen.get("seed") in NEW_SEEDS:  # all ranks draw the same tokens
             chosen["seed"] = int(self.runner.comm.share(np.array(np.random.default_rng().integers(1 << 62))))
         if (chosen.get("dry_multiplier") or chosen.get("samplers")) and self.prompts.has_vocabulary():
             chosen.setdefault("tokenizer", self.prompts.tokenizer)
@@ -329,7 +329,7 @@ class Generating:
             TypeError, ValueError, RuntimeError: as generate.
         """
         texts = [
-            self.generate(prompt, seed=seed + i if i and seed is not None else seed, **options)
+            self.generate(prompt, seed=seed if not i or seed in NEW_SEEDS else seed + i, **options)
             for i, prompt in enumerate(prompts)
         ]
         return Generations(texts, self.decode_together(texts))
