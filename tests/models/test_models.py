@@ -830,10 +830,10 @@ def test_bad_tokens(open_model):
     for bad in ("x", None, [None]):
         with pytest.raises(TypeError, match="^detokenize: the tokens are .*: need a list of integers"):
             model.detokenize(bad)
-    for bad in (-1, "x", 0.5, True):
-        with pytest.raises(ValueError, match="^generate: seed is .*: need an integer from 0"):
+    for bad in (-2, "x", 0.5, True):
+        with pytest.raises(ValueError, match="^generate: seed is .*: need an integer from -1"):
             model.generate([3], seed=bad)
-        with pytest.raises(ValueError, match="^generate: seed is .*: need an integer from 0"):
+        with pytest.raises(ValueError, match="^generate: seed is .*: need an integer from -1"):
             model.generate_many([[3], [4]], seed=bad)
     for bad in (3, 0.5, [3], [None]):
         with pytest.raises(TypeError, match="^generate: stop is .*: need a string or a list of strings"):

@@ -173,3 +173,11 @@ def test_penalties_of_a_text(tmp_path):
         list(free), list(varied)
         recent = varied.prompt_ids + varied.ids
         assert len(set(free.ids)) < 40 == len(set(varied.ids)) and len(set(recent)) == 43
+
+
+def test_seeds_that_mean_another_one_each_time():
+    logits = np.zeros(1000, np.float32)
+    for seed in (None, -1, 0xFFFFFFFF):
+        assert len({Sampler(seed=seed, top_k=0, min_p=0.0)(logits) for _ in range(20)}) > 10
+    with pytest.raises(ValueError, match="generate: seed is -2: need an integer from -1"):
+        Sampler(seed=-2)

@@ -443,8 +443,10 @@ def test_wrong_choices(model):
     with pytest.raises(TypeError, match="chat: tools is a str"):
         model.chat(MESSAGES, tools="x")
     bad = [{"function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"not": {}}}}}}]
-    with pytest.raises(ValueError, match="chat: tools: .*not"):
-        model.chat(MESSAGES, tools=bad, tool_choice="required")
+    message = "chat: the tool 'f': #/properties/a/not: the keyword 'not' is not supported"
+    with pytest.raises(ValueError, match=message):
+        model.chat(MESSAGES, tools=[*TOOLS, *bad], tool_choice="required")
+    assert model.chat(MESSAGES, tools=[*TOOLS, *bad], tool_choice="find-it").finish_reason is None
     assert model.chat(MESSAGES, tools=bad).finish_reason is None  # which may be told to the model
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ class Question:
         new_reader: makes a Reader of the answer.
         shown: control tokens that the reader reads.
         lark: grammar of an answer that must call tools, or whose calls are strict; None for any.
+        each: returns for each tool its name, the grammar of its calls, and the schema of its arguments.
         thinking: whether the prompt ends within reasoning.
         begin, end: tokens around reasoning; empty if there is none.
         short_ids: whether ids of calls have nine characters, as Mistral's templates want.
@@ -44,6 +45,7 @@ class Question:
     new_reader: Callable[[], Reader]
     shown: set[int]
     lark: str | None
+    each: Callable[[], Iterator[tuple[str, str, Any]]]
     thinking: bool
     begin: list[int]
     end: list[int]
@@ -183,11 +185,17 @@ class Conversations:
         limits = {name: closed(schema) for name, schema in schemas.items()} if must else strict_schemas(allowed)
         if not must and (form.bare or harmony or any(self._control(tag) is not None for tag in tags or ())):
             limits = None  # what is no call cannot be told from calls by a grammar
+
+        def each() -> Iterator[tuple[str, str, Any]]:
+            for name, schema in (limits or {}).items():
+                yield name, form.grammar({name: schema}, words, False) or "", schema
+
         return Question(
             prompt_tokens(tokenizer, text) if ids is None else ids,
             Harmony if harmony else partial(Plain, form if allowed else None, tags, thinking, schemas),
             {token for mark in marks if (token := tokenizer.find(mark)) >= 0},
             form.grammar(limits, words, parallel, must) if limits else None,
+            each,
             thinking,
             self._tokens(tags[0]) if tags else [],
             self._tokens(tags[1]) if tags else [],

@@ -15,7 +15,7 @@ from ..run.decoder import STEP
 from ..run.encoder_decoder import has_decoder
 from ..run.runner import Runner
 from ..run.sequences import WORTHWHILE, Sequences, common_length
-from ..sample.chain import SETTINGS, Sampler, file_settings
+from ..sample.chain import NEW_SEEDS, SETTINGS, Sampler, file_settings
 from ..sample.constraint import KINDS, Thinking, constrained, limited_to
 from .answer import Answer
 from .batching import Scheduler
@@ -173,7 +173,7 @@ class Generating:
         given = {name: value for name, value in settings.items() if value is not None}
         chosen = {**file_settings(self.runner.metadata), **given}
         comm = self.runner.comm if self.runner.leader is None else None
-        if comm is not None and chosen.get("seed") is None:  # all ranks draw the same tokens
+        if comm is not None and chosen.get("seed") in NEW_SEEDS:  # all ranks draw the same tokens
             chosen["seed"] = int(comm.share(np.array(np.random.default_rng().integers(1 << 62))))
         if (chosen.get("dry_multiplier") or chosen.get("samplers")) and self.prompts.has_vocabulary():
             chosen.setdefault("tokenizer", self.prompts.tokenizer)
@@ -325,7 +325,7 @@ class Generating:
         if question.lark is not None:
             if sampler.constraint is not None:
                 raise ValueError(f"{caller}: tool_choice and a language are given: need one of them")
-            sampler.constraint = limited_to(caller, self.prompts.tokenizer, "tools", question.lark)
+            sampler.constraint = limited_to(caller, self.prompts.tokenizer, question.lark, question.each)
         if question.end and (budget is not None or (question.thinking and sampler.constraint is not None)):
             inner = sampler.constraint
             begin = question.begin if inner is None else []
@@ -346,7 +346,7 @@ class Generating:
             TypeError, ValueError, RuntimeError: as generate.
         """
         texts = [
-            self.generate(prompt, seed=seed + i if i and seed is not None else seed, **options)
+            self.generate(prompt, seed=seed if not i or seed in NEW_SEEDS else seed + i, **options)
             for i, prompt in enumerate(prompts)
         ]
         return Generations(texts, self.decode_together(texts))

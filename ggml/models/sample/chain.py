@@ -14,7 +14,7 @@ from .choice import choose
 from .steps import DEFAULT, OTHER_NAMES, QUICK, STEPS, Candidates, Generator, Step
 
 Filter = Callable[[Sequence[int], np.ndarray], "np.ndarray | None"]
-RANDOM_SEED = 0xFFFFFFFF  # a new seed each time, as in llama.cpp
+NEW_SEEDS = (None, -1, 0xFFFFFFFF)  # which mean another seed each time, as in llama.cpp
 FILE_KEYS = {  # what follows "general.sampling." in a file, and the setting that it is the default of
     "sequence": "samplers", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p", "xtc_probability": "xtc_probability",
     "xtc_threshold": "xtc_threshold", "temp": "temperature", "penalty_last_n": "repeat_last_n",
@@ -65,7 +65,7 @@ class Sampler:
         min_p: keep tokens with at least this share of the best one's probability; 0 for all (arXiv:2407.01082).
         repeat_penalty: logits of recent tokens are divided by it if positive, else multiplied; 1 for none.
         repeat_last_n: number of recent tokens to which the penalties apply; -1 for all, 0 for none.
-        seed: seed of the random numbers; None or 4294967295 for a new one.
+        seed: seed of the random numbers; None, -1 or 4294967295 for a new one.
         logits_filter: called with the ids so far and the logits [n_vocab], a copy; it changes them in place or
             returns others. -inf excludes a token.
         frequency_penalty: is subtracted from a token's logit for each time that it occurs among the recent ones.
@@ -144,14 +144,14 @@ class Sampler:
                 kind = "an integer" if isinstance(high, int) else "a number"
                 raise ValueError(f"generate: {name} is {value!r}: need {kind} from {low} to {high}")
         seed = self.seed
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
-            raise ValueError(f"generate: seed is {str(seed)[:60]}: need an integer from 0, or None")
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < -1):
+            raise ValueError(f"generate: seed is {str(seed)[:60]}: need an integer from -1, or None")
         if self.logits_filter is not None and not callable(self.logits_filter):
             raise TypeError(f"generate: logits_filter is {self.logits_filter!r}: need a function")
         breakers = self.dry_sequence_breakers
         if not isinstance(breakers, (list, tuple)) or not all(isinstance(text, str) for text in breakers):
             raise TypeError(f"generate: dry_sequence_breakers is {breakers!r}: need a list of strings")
-        self.seed_used = secrets.randbits(32) if seed is None or seed == RANDOM_SEED else int(seed)
+        self.seed_used = secrets.randbits(32) if seed in NEW_SEEDS else int(seed)
         self._random = Generator(self.seed_used)
         self._bias = biases(self.logit_bias)
         self.ids: list[int] = []

@@ -9,18 +9,21 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..chat.renderer import interpreter
 from ..chat.schemas import NAMED, VALUES
 from ..text.encoders import optional_module
 from .chain import Constraint
 from .choice import exclude_tokens
+from .trial import trial
 
 SIZE = 1 << 17  # characters of a grammar or schema: more would take minutes to compile
 PROPERTIES = 1000  # optional ones of an object: the time to compile them grows with the square
@@ -62,20 +65,27 @@ def language(caller: str, **given: Any) -> str | None:
     if len(chosen) > 1:
         raise ValueError(f"{caller}: {' and '.join(chosen)} are given: need one of them")
     ((kind, value),) = chosen.items()
-    matcher = optional_module("llguidance").LLMatcher
     if kind in ("json", "json_schema"):
         schema = {"type": "object"} if kind == "json" else schema_of(caller, value)
         require_few_properties(caller, schema)
-        return matcher.grammar_from_json_schema(text_of(caller, kind, schema), overrides=WHITE)
+        return grammar_of(caller, kind, "json_schema", text_of(caller, kind, schema), overrides=WHITE)
     if kind == "choices":
         if isinstance(value, str) or not value or not all(isinstance(text, str) and text for text in value):
             raise TypeError(f"{caller}: choices is {str(value)[:60]}: need a list of texts that are not empty")
         lark = "start: " + " | ".join(json.dumps(text, ensure_ascii=False) for text in value)
-        return matcher.grammar_from_lark(require_size(caller, kind, lark))
+        return grammar_of(caller, kind, "lark", require_size(caller, kind, lark))
     if not isinstance(value, str):
         raise TypeError(f"{caller}: {kind} is a {type(value).__name__}: need a string")
     require_size(caller, kind, value)
-    return matcher.grammar_from_regex(value) if kind == "regex" else matcher.grammar_from_lark(lark_of(caller, value))
+    return grammar_of(caller, kind, *(("regex", value) if kind == "regex" else ("lark", lark_of(caller, value))))
+
+
+def grammar_of(caller: str, what: str, form: str, text: str, **options: Any) -> str:
+    """A language in llguidance's form; `form` is "json_schema", "lark" or "regex"."""
+    try:
+        return getattr(optional_module("llguidance").LLMatcher, f"grammar_from_{form}")(text, **options)
+    except ValueError as error:  # it is nested too deeply
+        raise ValueError(f"{caller}: {what}: {error}") from None
 
 
 def require_size(caller: str, kind: str, text: str) -> str:
@@ -163,6 +173,8 @@ def lark_of(caller: str, text: str) -> str:
 def explained(message: str, schema: Any) -> str:
     """A message of llguidance, with the place of the keyword that it names."""
     first = message.partition("\n<backtrace>")[0].strip()
+    inner = re.match(r"at \d+\(\d+\): failed to compile JSON schema: (.*)", first)  # of a grammar with schemas
+    first = inner[1] if inner else first
     keys = re.match(r"Unimplemented keys: (\[.*?\])", first)
     if keys:
         names = json.loads(keys[1])
@@ -212,14 +224,17 @@ class Automata:
 
     def _compile(self, grammar: str) -> tuple[Any, str]:
         """An automaton at its beginning, and what is wrong with it or nothing."""
+        folder = Path(self._library.__file__).parent.parent
+        if problem := trial(grammar, interpreter(), str(folder)):
+            return None, problem
         limits = self._library.LLParserLimits(max_items_in_row=ITEMS)
         matcher = self._library.LLMatcher(self._tokens, grammar, log_level=0, limits=limits)
         warnings = [] if matcher.is_error() else matcher.get_grammar_warnings()
         if not matcher.is_error() and not warnings:
-            trial = matcher.deep_copy()
-            trial.compute_bitmask()
-            if trial.is_error():
-                return matcher, explained_end(trial.get_error())
+            first = matcher.deep_copy()
+            first.compute_bitmask()
+            if first.is_error():
+                return matcher, explained_end(first.get_error())
         return matcher, matcher.get_error() if matcher.is_error() else "".join(warnings[:1])
 
     def matcher(self, caller: str, grammar: str, what: str, schema: Any = None) -> Any:
@@ -370,10 +385,30 @@ def automata(tokenizer: Any) -> Automata:
     return _automata[tokenizer]
 
 
-def limited_to(caller: str, tokenizer: Any, what: str, lark: str) -> Language:
-    """What limits a text to a grammar of our own in Lark's form; `what` it is for is named by errors."""
-    grammar = optional_module("llguidance").LLMatcher.grammar_from_lark(require_size(caller, what, lark))
-    return Language(automata(tokenizer).matcher(caller, grammar, what))
+def limited_to(
+    caller: str, tokenizer: Any, lark: str, parts: Callable[[], Iterable[tuple[str, str, Any]]] = tuple
+) -> Language:
+    """What limits a text to calls of tools.
+
+    Args:
+        caller: name of the function called.
+        tokenizer: Tokenizer.
+        lark: grammar of the calls, in Lark's form.
+        parts: returns for each tool its name, the grammar of its calls, and the schema of its arguments.
+    Raises:
+        ValueError: a grammar cannot be compiled; the message names the tool.
+    """
+    known = automata(tokenizer)
+
+    def matcher(what: str, lark: str, schema: Any = None) -> Any:
+        return known.matcher(caller, grammar_of(caller, what, "lark", require_size(caller, what, lark)), what, schema)
+
+    try:
+        return Language(matcher("tools", lark))
+    except ValueError:
+        for name, alone, schema in parts():
+            matcher(f"the tool {name!r}", alone, schema)
+        raise
 
 
 def constrained(caller: str, tokenizer: Any, given: Mapping[str, Any]) -> Language | None:
