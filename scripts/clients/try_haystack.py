@@ -27,7 +27,7 @@ def main():
     (reply,) = chat.run(QUESTION)["replies"]
     asked = [{"role": "user", "content": "Name the capital of France."}]
     assert reply.text == llama.create_chat_completion(asked, **GREEDY)["choices"][0]["message"]["content"]
-    chunks = []
+    chunks: list = []
     (streamed,) = chat.run(QUESTION, streaming_callback=chunks.append)["replies"]
     assert streamed.text == reply.text == "".join(chunk.content for chunk in chunks)
 

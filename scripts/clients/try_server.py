@@ -36,8 +36,9 @@ def archive(folder):
         return os.environ["LLAMA_SOURCE"]
     pip = [sys.executable, "-m", "pip"]
     subprocess.run([*pip, "install", "-q", "scikit-build-core"], check=True)
-    subprocess.run([*pip, "download", "-q", "--no-deps", "--no-build-isolation", "--no-binary", "llama-cpp-python", "-d",
-                    folder, f"llama-cpp-python=={llama_cpp.__version__}"], check=True)  # fmt: skip
+    options = "-q --no-deps --no-build-isolation --no-binary llama-cpp-python".split()
+    release = f"llama-cpp-python=={llama_cpp.__version__}"
+    subprocess.run([*pip, "download", *options, "-d", folder, release], check=True)
     return str(next(Path(folder).glob("llama_cpp_python-*.tar.gz")))
 
 
@@ -48,8 +49,9 @@ def add_server(folder):
     with tarfile.open(archive(folder)) as sources:
         for item in sources:
             parts = Path(item.name).parts
-            if parts[1:3] == ("llama_cpp", "server") and item.name.endswith(".py"):
-                place.joinpath(parts[-1]).write_bytes(sources.extractfile(item).read())
+            data = sources.extractfile(item) if item.name.endswith(".py") else None
+            if parts[1:3] == ("llama_cpp", "server") and data is not None:
+                place.joinpath(parts[-1]).write_bytes(data.read())
 
 
 def started(url, process):
@@ -116,8 +118,8 @@ def main():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "llama_cpp.server", "--model", model.path(), "--port", str(port),
-               "--n_ctx", "1024", "--embedding", "true", "--logits_all", "true", "--cache", "true", "--model_alias", "smol"]  # fmt: skip
+    options = f"--port {port} --n_ctx 1024 --embedding true --logits_all true --cache true --model_alias smol"
+    command = [sys.executable, "-m", "llama_cpp.server", "--model", model.path(), *options.split()]
     process = subprocess.Popen(command)
     try:
         started(f"http://127.0.0.1:{port}/v1", process)
