@@ -2,7 +2,7 @@
 # Runs clients, each in a new virtual environment: programs of packages that require llama-cpp-python, where this package
 # stands for it (see docs/llama_cpp_python.md), and programs that talk to `ggml serve` (see docs/server.md). It downloads
 # SmolLM2 (98 MB) and the packages. GGML_CASES: requests that schemathesis makes for each endpoint. LLAMA_SOURCE: an
-# archive of llama-cpp-python's sources, of which `server` takes the folder of this name; pip downloads it by default.
+# archive of llama-cpp-python's sources, which `server` and `readme` read; pip downloads it by default.
 # Usage: [PYTHON=python3.12] scripts/try_clients.sh [NAME]..., names of the tables below; `llama_cpp`: all of the first;
 # `served`: all of the second but schemathesis.
 . "$(dirname "$0")/lib.sh"
@@ -12,7 +12,7 @@ declare -A LLAMA_CPP=(
   [haystack]="llama-cpp-haystack" [instructor]="instructor openai" [langchain]="langchain-community"
   [llamaindex]="llama-index-llms-llama-cpp" [llm]="llm llm-gguf llm-llama-cpp" [lmformatenforcer]="lm-format-enforcer"
   [outlines]="outlines numba" [txtai_llm]="txtai"
-  [server]="openai fastapi uvicorn pydantic-settings sse-starlette starlette-context PyYAML"
+  [readme]="numpy" [server]="openai fastapi uvicorn pydantic-settings sse-starlette starlette-context PyYAML"
 )
 declare -A SERVED=(
   [openai]="openai" [anthropic]="anthropic" [schemathesis]="schemathesis" [langchain_openai]="langchain-openai"

@@ -1,6 +1,6 @@
 """DSPy with a class of its own kind over Llama: texts, typed fields, reasoning."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import dspy
 import llama_cpp
@@ -26,9 +26,6 @@ class Local(dspy.BaseLM):
         messages = messages or [{"role": "user", "content": prompt}]
         given = {**self.kwargs, **options}
         kept = {name: given[name] for name in ("temperature", "max_tokens", "response_format") if name in given}
-        form: Any = kept.get("response_format")
-        if isinstance(form, type):
-            kept["response_format"] = {"type": "json_object", "schema": form.model_json_schema()}
         return self.llama.create_chat_completion_openai_v1(messages=messages, **kept)
 
 

@@ -1,11 +1,9 @@
 """llama-cpp-python's own server over `llama_cpp`, and the package openai as its client.
 
-The folder `server` of the real package is not part of what stands for it. LLAMA_SOURCE names an archive of
-llama-cpp-python's sources; without it, pip downloads one.
+The folder `server` of the real package is not part of what stands for it: it is taken from the sources.
 """
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -18,6 +16,7 @@ from pathlib import Path
 import llama_cpp
 import model
 import openai
+from sources import archive
 
 HI = [{"role": "user", "content": "Name the capital of France."}]
 GREEDY = {"temperature": 0, "model": "smol"}
@@ -30,18 +29,6 @@ PARAMETERS = {
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": PARAMETERS}}
 
 
-def archive(folder):
-    """The path of the sources."""
-    if os.environ.get("LLAMA_SOURCE"):
-        return os.environ["LLAMA_SOURCE"]
-    pip = [sys.executable, "-m", "pip"]
-    subprocess.run([*pip, "install", "-q", "scikit-build-core"], check=True)
-    options = "-q --no-deps --no-build-isolation --no-binary llama-cpp-python".split()
-    release = f"llama-cpp-python=={llama_cpp.__version__}"
-    subprocess.run([*pip, "download", *options, "-d", folder, release], check=True)
-    return str(next(Path(folder).glob("llama_cpp_python-*.tar.gz")))
-
-
 def add_server(folder):
     """Puts the server's modules beside `llama_cpp`."""
     place = Path(llama_cpp.__file__).parent / "server"
@@ -49,10 +36,9 @@ def add_server(folder):
     with tarfile.open(archive(folder)) as sources:
         for item in sources:
             parts = Path(item.name).parts
-            if parts[1:3] == ("llama_cpp", "server") and item.name.endswith(".py"):
-                source = sources.extractfile(item)
-                assert source is not None
-                place.joinpath(parts[-1]).write_bytes(source.read())
+            data = sources.extractfile(item) if item.name.endswith(".py") else None
+            if parts[1:3] == ("llama_cpp", "server") and data is not None:
+                place.joinpath(parts[-1]).write_bytes(data.read())
 
 
 def started(url, process):

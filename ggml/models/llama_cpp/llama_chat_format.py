@@ -308,13 +308,14 @@ def hf_tokenizer_config_to_chat_formatter(
         ValueError: they have no texts `chat_template`, `bos_token` and `eos_token`.
     """
     names = ("chat_template", "eos_token", "bos_token")
-    given = [tokenizer_config.get(name) for name in names]
-    texts = [value.get("content") if isinstance(value, Mapping) else value for value in given]
-    for name, text in zip(names, texts, strict=True):
+    texts = []
+    for name in names:
+        value = tokenizer_config.get(name)
+        text = value.get("content") if isinstance(value, Mapping) else value
         if not isinstance(text, str):
             raise ValueError(f"hf_tokenizer_config_to_chat_formatter: {name} is {str(text)[:60]}: need a string")
-    template, eos_token, bos_token = map(str, texts)
-    formatter = Jinja2ChatFormatter(template, eos_token, bos_token, add_generation_prompt=add_generation_prompt)
+        texts.append(text)
+    formatter = Jinja2ChatFormatter(texts[0], texts[1], texts[2], add_generation_prompt)
 
     def answer(*, messages: Messages, **others: Any) -> ChatFormatterResponse:
         found = formatter(messages=messages, **others)

@@ -1,0 +1,45 @@
+"""The programs of llama-cpp-python's README as they stand, with the path of another model; none about pictures."""
+
+import re
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+import model
+from sources import archive
+
+LEFT_OUT = ("functionary", "Llava15", "Moondream", "image_to_base64", "text_completion")  # models that are not there
+
+
+def programs():
+    """The Python blocks of the README."""
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(archive(folder)) as sources:
+        name = next(item for item in sources if Path(item.name).parts[1:] == ("README.md",))
+        text = sources.extractfile(name)
+        assert text is not None
+        found = re.findall(r"```python\n(.*?)```", text.read().decode(), re.S)
+    return [block for block in found if not any(word in block for word in LEFT_OUT)]
+
+
+def main():
+    path = repr(model.path())
+    hub = ModuleType("huggingface_hub")  # gives the model in place of a download
+    vars(hub).update(list_repo_files=lambda repository: ["model-Q8_0.gguf", "model-Q4_0.gguf"],
+                     hf_hub_download=lambda repository, name, **options: model.path())  # fmt: skip
+    sys.modules["huggingface_hub"] = hub
+    names: dict = {}
+    blocks = programs()
+    assert len(blocks) >= 9
+    for i, block in enumerate(blocks):
+        program = block if "from_pretrained" in block else re.sub(r'"[^"]*\.gguf"', path, block)
+        program = program.replace("llm.create_chat_completion(", "answer = llm.create_chat_completion(")
+        exec(compile(program, f"README, program {i}", "exec"), names)
+        answer = names.pop("answer", {"choices": [None]})
+        print(f"README: program {i}: passed", answer["choices"][0], flush=True)
+    assert len(names["embeddings"]["data"]) == 2 and names["n_tokens"] > 5
+
+
+if __name__ == "__main__":
+    main()
