@@ -135,6 +135,25 @@ def sample(parts: list[np.ndarray]) -> np.ndarray:
     return flat[np.linspace(0, flat.size - 1, 16).astype(int)]
 
 
+def mobile_vlm(version: int) -> dict[str, np.ndarray]:
+    """Random tensors of MobileVLM's projectors, for patches of 32 elements and embeddings of 64."""
+    first = 1 if version == 1 else 0
+    shapes = {f"mm.model.mlp.{first}": (64, 32), f"mm.model.mlp.{first + 2}": (64, 64)}
+    if version == 1:
+        for b in ("mm.model.mb_block.1.block.", "mm.model.mb_block.2.block."):
+            shapes |= {b + "0.0": (64, 1, 3, 3), b + "0.1": (64,), b + "1.fc1": (16, 64), b + "1.fc2": (64, 16),
+                       b + "2.0": (64, 64), b + "2.1": (64,)}  # fmt: skip
+    else:
+        shapes["mm.model.peg.0"] = (64, 1, 3, 3)
+    rng = np.random.default_rng(3)
+    found: dict[str, np.ndarray] = {}
+    for name, shape in shapes.items():
+        found[f"{name}.weight"] = (rng.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
+        if not name.endswith((".0.0", "2.0")) or "mlp" in name or "peg" in name:
+            found[f"{name}.bias"] = rng.standard_normal(shape[0]).astype(np.float32)
+    return found
+
+
 def parts(tokens: list[int]) -> list[list[int] | int]:
     """The prompt: texts, and numbers of the pictures."""
     return [tokens[:9], 0, tokens[9:20], 1, tokens[20:31]]

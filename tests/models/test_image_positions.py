@@ -210,6 +210,11 @@ def test_a_handler_of_the_bindings(files):
         images = [{"type": "image", "image": PICTURES[1]}, {"type": "text", "text": "ab"}]
         wanted = "".join(llama.model.chat([{"role": "user", "content": images}], **options))
         assert answer["choices"][0]["message"]["content"] == wanted
+        held, state = llama.model.held(), llama.save_state()
+        assert (llama.input_ids == -1).sum() == 36 and state.n_tokens == len(held)
+        llama.reset()
+        llama.load_state(state)
+        assert llama.model.held() == held
 
 
 def test_pictures_that_have_no_room_are_not_computed(files, monkeypatch):

@@ -198,24 +198,6 @@ def test_the_end_of_a_row_is_in_the_encoder(tmp_path):
     assert keys["clip.projector_type"] == "pixtral"
 
 
-def mobile_vlm(version):
-    """Random tensors of MobileVLM's projectors, for patches of 32 elements and embeddings of 64."""
-    first = 1 if version == 1 else 0
-    shapes = {f"mm.model.mlp.{first}": (64, 32), f"mm.model.mlp.{first + 2}": (64, 64)}
-    if version == 1:
-        for b in ("mm.model.mb_block.1.block.", "mm.model.mb_block.2.block."):
-            shapes |= {b + "0.0": (64, 1, 3, 3), b + "0.1": (64,), b + "1.fc1": (16, 64), b + "1.fc2": (64, 16),
-                       b + "2.0": (64, 64), b + "2.1": (64,)}  # fmt: skip
-    else:
-        shapes["mm.model.peg.0"] = (64, 1, 3, 3)
-    rng, found = np.random.default_rng(3), {}
-    for name, shape in shapes.items():
-        found[f"{name}.weight"] = (rng.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
-        if not name.endswith((".0.0", "2.0")) or "mlp" in name or "peg" in name:
-            found[f"{name}.bias"] = rng.standard_normal(shape[0]).astype(np.float32)
-    return found
-
-
 def mobile_vlm_in_numpy(x, w, version):
     """The results of these projectors, of patches [4, 4, 32]."""
 
@@ -250,7 +232,7 @@ def mobile_vlm_in_numpy(x, w, version):
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_projectors_of_mobile_vlm(files, tmp_path, version):
-    tensors = mobile_vlm(version)
+    tensors = hf_images.mobile_vlm(version)
     old = ("mm.0.weight", "mm.0.bias", "mm.2.weight", "mm.2.bias")
     kind = {"clip.projector_type": "ldp" if version == 1 else "ldpv2"}
     path = changed_file(files, tmp_path, kind, old, tensors)

@@ -100,12 +100,12 @@ class Stepping(Tokens):
 
     @property
     def input_ids(self) -> np.ndarray:
-        """The tokens that `eval` has taken, then zeros: intc [n_ctx]."""
+        """The tokens that `eval` has taken, -1 for those of pictures, then zeros: intc [n_ctx]."""
         return np.pad(self._input_ids, (0, self.n_ctx() - self.n_tokens))
 
     @property
     def _input_ids(self) -> np.ndarray:
-        return np.array(self.model.held(), np.intc)
+        return np.array([max(token, -1) for token in self.model.held()], np.intc)
 
     @property
     def scores(self) -> np.ndarray:
@@ -282,7 +282,7 @@ class Stepping(Tokens):
 
     def _recall(self, ids: list[int]) -> None:
         """Loads the state of the cache that has more of a prompt than what the model holds."""
-        if self.cache is None or min(ids) < 0:  # states have no pictures
+        if self.cache is None or min(ids) < 0:  # the keys of caches have no pictures
             return
         try:
             state = self.cache[ids]

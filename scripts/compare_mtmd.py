@@ -1,0 +1,203 @@
+"""Compares encoders of pictures, and prompts with pictures, with llama.cpp's mtmd: tiny models of tests/hf_images.py.
+
+It needs llama-cpp-python 0.3.36 for the second step, gguf and Pillow for the first:
+
+    python scripts/compare_mtmd.py write FOLDER      writes files and the embeddings that this package computes
+    python scripts/compare_mtmd.py compare FOLDER    prints normalised square errors: of embeddings, and of logits
+
+The two steps may run in two environments, which both have this package. Pictures need no resizing. Text models are tiny
+ones of random weights; the last logits of a prompt with a picture between texts show whether its positions, and what
+layers add, are those of llama.cpp. The process ends where llama.cpp aborts.
+"""
+
+import ctypes
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+# Kind: (tiny text model, value of general.architecture and its further keys; changes of the encoder's settings and of
+# the preprocessor's; width and height of the picture)
+KINDS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], dict[str, Any], tuple[int, int]]] = {
+    "qwen2vl": ("qwen2", "qwen2vl", {"rope.dimension_sections": [4, 2, 2, 0]}, {}, {}, (48, 64)),
+    "qwen25vl": (
+        "qwen2", "qwen2vl", {"rope.dimension_sections": [4, 2, 2, 0]},
+        {"window_size": 112, "fullatt_block_indexes": [1, 3]}, {"size": {"shortest_edge": 64, "longest_edge": 40000}},
+        (136, 160)),
+    "qwen3vl": (
+        "qwen3", "qwen3vl", {"rope.dimension_sections": [6, 5, 5, 0], "n_deepstack_layers": 2}, {}, {}, (72, 48)),
+    "lfm2vl": (
+        "llama", "llama", {}, {}, {"min_image_tokens": 64, "max_image_tokens": 256, "tile_size": 512}, (64, 96)),
+}  # fmt: skip
+
+MOBILE_VLM = ("ldp", "ldpv2")
+
+
+def write_text(path: Path, kind: str, arch: str, more: dict[str, Any]) -> None:
+    """Writes a tiny model as one of another architecture."""
+    import gguf
+    import tiny_models
+
+    source = gguf.GGUFReader(tiny_models.write(path.with_suffix(".tiny"), kind))
+    writer = gguf.GGUFWriter(path, arch)
+    values = {name: field.contents() for name, field in source.fields.items() if not name.startswith("GGUF.")}
+    del values["general.architecture"]
+    values |= {f"{kind}.{name}": value for name, value in more.items()}
+    for name, value in values.items():
+        add = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
+        add.get(type(value), writer.add_array)(name.replace(f"{kind}.", f"{arch}.", 1), value)
+    for tensor in source.tensors:
+        writer.add_tensor(tensor.name, tensor.data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_mobile_vlm(path: Path, version: int) -> None:
+    """Writes a tiny encoder of MobileVLM, without a class token, whose place llama.cpp sees elsewhere."""
+    import gguf
+    import hf_images
+
+    writer, rng = gguf.GGUFWriter(path, "clip"), np.random.default_rng(0)
+    width, hidden, patch, layers = 32, 48, 7, 2
+    writer.add_bool("clip.has_vision_encoder", True)
+    writer.add_string("clip.projector_type", "ldp" if version == 1 else "ldpv2")
+    sizes = {"image_size": 24 * patch, "patch_size": patch, "embedding_length": width, "feed_forward_length": hidden,
+             "block_count": layers, "projection_dim": 64, "attention.head_count": 4}  # fmt: skip
+    for name, size in sizes.items():
+        writer.add_uint32(f"clip.vision.{name}", size)
+    writer.add_array("clip.vision.feature_layer", [layers])
+    writer.add_float32("clip.vision.attention.layer_norm_epsilon", 1e-5)
+    for name in ("image_mean", "image_std"):
+        writer.add_array(f"clip.vision.{name}", [0.5] * 3)
+    shapes: dict[str, tuple[int, ...]] = {"v.patch_embd.weight": (width, 3, patch, patch), "v.pre_ln": (width,),
+                                          "v.position_embd.weight": (24 * 24, width)}  # fmt: skip
+    for i in range(layers):
+        shapes |= {f"v.blk.{i}.{name}": (width,) for name in ("ln1", "ln2")}
+        shapes |= {f"v.blk.{i}.{name}": (width, width) for name in ("attn_q", "attn_k", "attn_v", "attn_out")}
+        shapes |= {f"v.blk.{i}.ffn_up": (hidden, width), f"v.blk.{i}.ffn_down": (width, hidden)}
+    for name, shape in shapes.items():
+        parts = {name: shape} if name.endswith(".weight") else {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+        for part, ne in parts.items():
+            writer.add_tensor(part, (rng.standard_normal(ne) / ne[-1] ** 0.5).astype(np.float32))
+    for name, values in hf_images.mobile_vlm(version).items():  # llama.cpp needs kernels of convolutions in F16
+        writer.add_tensor(name, values.astype(np.float16) if values.ndim == 4 else values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_ours(place: Path, size: tuple[int, int]) -> None:
+    """Writes a picture and its embeddings."""
+    import hf_images
+
+    from ggml.models.vision.tower import Tower
+
+    picture = hf_images.picture(*size)
+    tower = Tower(place / "mmproj.gguf")
+    encoded = tower.encode(picture, "compare_mtmd")
+    places = np.concatenate(encoded.places) if encoded.places else np.empty(0)
+    np.savez(place / "ours.npz", picture=picture, rows=encoded.rows, places=places)
+    tower.close()
+
+
+def write(folder: Path) -> None:
+    """The first step."""
+    import hf_images
+
+    from ggml.models import convert
+
+    warnings.simplefilter("ignore")
+    for kind, (text, arch, more, vision, preprocessor, size) in KINDS.items():
+        record = hf_images.record(kind)
+        record["config"]["vision_config"] |= vision
+        record["preprocessor"] |= preprocessor
+        place = folder / kind
+        place.mkdir(parents=True, exist_ok=True)
+        hf_images.write_folder(place / "model", record)
+        convert(place / "model", place / "unused.gguf", mmproj=place / "mmproj.gguf")
+        write_text(place / "text.gguf", text, arch, more)
+        write_ours(place, size)
+    for version, kind in enumerate(MOBILE_VLM, 1):
+        place = folder / kind
+        place.mkdir(parents=True, exist_ok=True)
+        write_mobile_vlm(place / "mmproj.gguf", version)
+        write_text(place / "text.gguf", "llama", "llama", {})
+        write_ours(place, (24 * 7, 24 * 7))
+
+
+def error(values: np.ndarray, wanted: np.ndarray) -> float:
+    return float(np.square(values - wanted).mean() / wanted.var())
+
+
+def errors(place: Path) -> tuple[float, float]:
+    """The errors of the embeddings, and of the last logits."""
+    import llama_cpp
+    from llama_cpp import mtmd_cpp as mtmd
+
+    from ggml.models import load
+    from ggml.models.run.batch import image_tokens
+
+    ours = np.load(place / "ours.npz")
+    model = llama_cpp.Llama(str(place / "text.gguf"), n_ctx=512, n_threads=1, type_k=0, type_v=0, verbose=False)
+    options = mtmd.mtmd_context_params_default()
+    options.use_gpu, options.n_threads, options.warmup, options.print_timings = False, 1, False, False
+    ctx = mtmd.mtmd_init_from_file(str(place / "mmproj.gguf").encode(), model._model.model, options)
+    if ctx is None:
+        raise ValueError("mtmd does not open the file")
+    height, width = ours["picture"].shape[:2]
+    pixels = np.ascontiguousarray(ours["picture"])
+    data = pixels.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+    bitmap = mtmd.mtmd_bitmap_init(width, height, data)
+    prompt = b"ab" + mtmd.mtmd_default_marker() + b"cd"
+    text = mtmd.mtmd_input_text(text=prompt, text_len=len(prompt), add_special=True, parse_special=True)
+    chunks = mtmd.mtmd_input_chunks_init()
+    bitmaps = (mtmd.mtmd_bitmap_p_ctypes * 1)(bitmap)
+    if mtmd.mtmd_tokenize(ctx, chunks, ctypes.byref(text), bitmaps, 1):
+        raise ValueError("mtmd refuses the picture")
+    ids: list[int] = []
+    rows: list[np.ndarray] = []
+    width = ours["rows"].shape[1]
+    for i in range(mtmd.mtmd_input_chunks_size(chunks)):
+        chunk = mtmd.mtmd_input_chunks_get(chunks, i)
+        count = mtmd.mtmd_input_chunk_get_n_tokens(chunk)
+        if mtmd.mtmd_input_chunk_get_type(chunk) == 0:
+            found = ctypes.c_size_t()
+            tokens = mtmd.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(found))
+            ids += [tokens[j] for j in range(found.value)]
+            continue
+        if mtmd.mtmd_encode_chunk(ctx, chunk):
+            raise ValueError("mtmd does not encode the picture")
+        rows.append(np.ctypeslib.as_array(mtmd.mtmd_get_output_embd(ctx), (count, width)).copy())
+        ids += image_tokens(ours["rows"], False, ours["places"] if ours["places"].size else None)
+    position = llama_cpp.llama_pos()
+    context = model._ctx.ctx
+    if mtmd.mtmd_helper_eval_chunks(ctx, context, chunks, 0, 0, 512, True, ctypes.byref(position)):
+        raise ValueError("llama.cpp refuses the prompt")
+    logits = np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(context, -1), (model.n_vocab(),)).astype(float)
+    with load(place / "text.gguf", kv_type="f32", n_ctx=512) as own:
+        mine = own.logits(ids)[-1]
+    return error(np.concatenate(rows), ours["rows"]), error(mine, logits)
+
+
+def main() -> None:
+    folder = Path(sys.argv[2])
+    if sys.argv[1] == "write":
+        write(folder)
+        return
+    for kind in sys.argv[3:] or (*KINDS, *MOBILE_VLM):
+        try:
+            print(kind, *(f"{value:.1e}" for value in errors(folder / kind)), flush=True)
+        except ValueError as failure:
+            print(kind, failure, flush=True)
+
+
+if __name__ == "__main__":
+    main()
