@@ -105,7 +105,7 @@ async def loaded(front, path, ports, processes, expected, counts):
 
 
 def main():
-    counts = Counter()
+    counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         path = server.write(Path(folder) / "tiny.gguf")
         with load(path, n_ctx=1024, threads=1) as model:

@@ -167,9 +167,9 @@ class Generating:
         self.runner.check(caller)
         given = {name: value for name, value in settings.items() if value is not None}
         chosen = {**file_settings(self.runner.metadata), **given}
-        every = self.runner.comm is not None and self.runner.leader is None
-        if every and chosen.get("seed") is None:  # all ranks draw the same tokens
-            chosen["seed"] = int(self.runner.comm.share(np.array(np.random.default_rng().integers(1 << 62))))
+        comm = self.runner.comm if self.runner.leader is None else None
+        if comm is not None and chosen.get("seed") is None:  # all ranks draw the same tokens
+            chosen["seed"] = int(comm.share(np.array(np.random.default_rng().integers(1 << 62))))
         if (chosen.get("dry_multiplier") or chosen.get("samplers")) and self.prompts.has_vocabulary():
             chosen.setdefault("tokenizer", self.prompts.tokenizer)
         if any(value is not None for value in languages.values()):
