@@ -1,7 +1,9 @@
 """Measures a server of language models with OpenAI's interface under load: throughput, and what single clients wait.
 
     python benchmarks/serve.py URL [--model NAME] [--clients N...] [--requests N] [--rate R] [--prompt LOW HIGH]
-                               [--answer LOW HIGH] [--shared N] [--seed N] [--key KEY] [--json FILE]
+                               [--answer LOW HIGH] [--shared N] [--seed N] [--key KEY] [--pid N] [--json FILE]
+    python benchmarks/serve.py --llama MODEL --port N [--ctx N] [--sequences N] [--threads N]
+    python benchmarks/serve.py --plot PICTURE NAME=FILE...
 
 The server may be `ggml serve`, llama-server or vLLM: it must have /v1/completions with streaming. N clients make
 requests: each begins the next one when its last is answered, or, with --rate, requests arrive at random (a Poisson
@@ -10,15 +12,20 @@ process of R requests a second) and wait for a free client. Prompts are random w
 server. It needs httpx.
 
 For each number of clients it prints tokens of answers a second, the time to the first token and between tokens (median
-and 99th percentile), how many requests failed, and the memory of the server, where /metrics tells it.
+and 99th percentile), how many requests failed, and the memory of the server, where /metrics tells it or --pid names it.
+
+--llama runs llama-server in this process (PyPI: xllamacpp) until it is interrupted, to be measured by another one.
+--plot draws what --json wrote, by the names of the servers (matplotlib).
 """
 
 import argparse
 import asyncio
 import json
+import os
 import random
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -93,11 +100,14 @@ async def load(options, clients):
             results.append(Result(time.perf_counter()))
             tasks.append(asyncio.create_task(one(body, results[-1])))
         await asyncio.gather(*tasks)
-        return results, time.perf_counter() - begin, await memory(client)
+        return results, time.perf_counter() - begin, await memory(client, options.pid)
 
 
-async def memory(client):
-    """The resident memory of the server in MB, None if it does not tell."""
+async def memory(client, pid):
+    """The resident memory of the server in MB, None if nobody tells."""
+    if pid:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
     try:
         answer = await client.get("/metrics")
     except httpx.HTTPError:  # it has gone
@@ -123,10 +133,52 @@ def summary(clients, results, seconds, megabytes):
     }  # fmt: skip
 
 
+def run_llama(options):
+    """Runs llama-server until it is interrupted."""
+    import xllamacpp
+
+    settings = xllamacpp.CommonParams()
+    settings.model.path, settings.port, settings.n_parallel = options.llama, options.port, options.sequences
+    settings.n_ctx = options.ctx * options.sequences
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = options.threads
+    server = xllamacpp.Server(settings)
+    print(server.listening_address, os.getpid(), flush=True)
+    while True:
+        time.sleep(1)
+
+
+def plot(picture, files):
+    """Draws the numbers of servers against the number of clients."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
+    for name, _, file in (item.partition("=") for item in files):
+        with open(file, encoding="utf-8") as source:
+            rows = json.load(source)
+        clients = [row["clients"] for row in rows]
+        axes[0].plot(clients, [row["tokens_per_second"] for row in rows], marker="o", label=name)
+        for axis, key in ((axes[1], "first_token_s"), (axes[2], "between_tokens_s")):
+            (line,) = axis.plot(clients, [row[key][0] for row in rows], marker="o", label=f"{name}, half")
+            axis.plot(clients, [row[key][1] for row in rows], "--", color=line.get_color(), label=f"{name}, 99 %")
+    for axis, title in zip(axes, ("Tokens a second", "First token, s", "Between tokens, s"), strict=True):
+        axis.set(xlabel="clients", title=title, xscale="log")
+        axis.legend(fontsize="small")
+    for axis in axes[1:]:
+        axis.set_yscale("log")
+    figure.savefig(picture)
+
+
 def main(arguments=None):
     """Measures, and prints a line for each number of clients; returns the numbers."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("url")
+    parser.add_argument("url", nargs="*")
+    parser.add_argument("--llama")
+    parser.add_argument("--plot")
+    parser.add_argument("--port", type=int, default=8090)
+    parser.add_argument("--ctx", type=int, default=4096)
+    parser.add_argument("--sequences", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--pid", type=int)
     parser.add_argument("--model")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 8, 16, 32])
     parser.add_argument("--requests", type=int, default=24)
@@ -138,6 +190,11 @@ def main(arguments=None):
     parser.add_argument("--key")
     parser.add_argument("--json")
     options = parser.parse_args(arguments)
+    if options.llama or options.plot:
+        return run_llama(options) if options.llama else plot(options.plot, options.url)
+    if len(options.url) != 1:
+        parser.error("need the URL of a server")
+    options.url = options.url[0]
     found = []
     print("clients  tokens/s  first token p50 / p99 s  between tokens p50 / p99 s  failed  memory MB")
     for clients in options.clients:

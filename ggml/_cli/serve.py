@@ -118,8 +118,9 @@ def run(options):
     models = models_of(options)
     comm = mpi()
     if comm.size > 1:
-        return run_divided(options, comm, keys, models)
-    return serve(application_of(options, keys, models), options.host, options.port)
+        run_divided(options, comm, keys, models)
+    else:
+        serve(application_of(options, keys, models), options.host, options.port)
 
 
 def run_divided(options, comm, keys, models):

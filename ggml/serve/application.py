@@ -47,7 +47,7 @@ def app(
         finally:
             await run_in_threadpool(service.engine.close)
 
-    api = FastAPI(title="ggml", version=ggml.__version__, lifespan=lifespan)
+    api = FastAPI(title="ggml", version=ggml.__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     api.state.service = service
     errors.install(api)
     for router in ROUTERS:

@@ -27,7 +27,9 @@ def application(tmp_path):
 
 def test_files(application):
     with TestClient(application) as client:
-        for path, file in (("/", "index.html"), ("/page.js", "page.js"), ("/page.css", "page.css")):
+        names = {"/": "index.html", "/docs": "docs.html"} | {f"/{x}": x for x in ("page.js", "page.css", "docs.js")}
+        assert set(names.values()) == {file.name for file in FOLDER.iterdir()}
+        for path, file in names.items():
             answer = client.get(path)
             assert answer.status_code == 200 and answer.text == (FOLDER / file).read_text(encoding="utf-8")
             assert "default-src 'self'" in answer.headers["content-security-policy"]
@@ -66,9 +68,20 @@ def test_every_field_has_a_label():
     assert re.search(r"<html lang=", text) and 'role="status"' in text
 
 
+def photograph(browser, name):
+    """Pictures of two widths, light and dark, in the folder GGML_SCREENSHOTS if there is one."""
+    folder = os.environ.get("GGML_SCREENSHOTS")
+    for width in (1280, 420) if folder else ():
+        for scheme in ("light", "dark"):
+            feature = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", feature)
+            browser.set_window_size(width, 900)
+            browser.save_screenshot(os.path.join(folder, f"{name}-{width}-{scheme}.png"))
+
+
 @pytest.mark.skipif(not shutil.which("chromedriver"), reason="needs chromium and chromium-driver")
 def test_a_conversation_in_a_browser(application):
-    """With the keyboard alone. GGML_SCREENSHOTS: a folder for pictures of two widths, dark and light."""
+    """With the keyboard alone."""
     webdriver = pytest.importorskip("selenium.webdriver")
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
@@ -97,10 +110,11 @@ def test_a_conversation_in_a_browser(application):
         browser.find_element(By.ID, "question").send_keys("again", Keys.ENTER)
         wait.until(lambda b: b.find_element(By.ID, "status").get_attribute("class") == "error")
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-        folder = os.environ.get("GGML_SCREENSHOTS")
-        for width in (1280, 420) if folder else ():
-            for scheme in ("light", "dark"):
-                feature = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-                browser.execute_cdp_cmd("Emulation.setEmulatedMedia", feature)
-                browser.set_window_size(width, 900)
-                browser.save_screenshot(os.path.join(folder, f"{width}-{scheme}.png"))
+        photograph(browser, "page")
+        browser.get(f"{url}/docs")
+        wait.until(lambda b: len(b.find_elements(By.CSS_SELECTOR, "#endpoints details")) >= 14)
+        opened = browser.find_element(By.XPATH, "//details[summary='POST /v1/completions']")
+        opened.find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
+        assert {"prompt", "temperature"} <= {cell.text for cell in opened.find_elements(By.CSS_SELECTOR, "tbody th")}
+        assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+        photograph(browser, "docs")

@@ -112,7 +112,8 @@ def follow(runners: Sequence[Runner]) -> None:
 
 
 def _run(runner: Runner, shape: list[Any], data: memoryview) -> None:
-    step = runner.graphs.get(Shape(*shape[:-1], adapters=tuple(shape[-1])), runner.memory)
+    *plain, adapters = shape
+    step = runner.graphs.get(Shape(*plain, adapters=tuple(adapters)), runner.memory)
     offset = 0
     for array in step.filled:
         array[...] = np.frombuffer(data[offset : offset + array.nbytes], array.dtype).reshape(array.shape)

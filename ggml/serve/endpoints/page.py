@@ -1,4 +1,7 @@
-"""The page at `/`: a conversation with the model. Its files are those of this package; it asks no other host."""
+"""The pages at `/`, a conversation with the model, and `/docs`, the endpoints.
+
+Their files are those of this package; they ask no other host.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ FILES = {
     "/": ("index.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
+    "/docs": ("docs.html", "text/html"),
+    "/docs.js": ("docs.js", "text/javascript"),
 }
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src data:; frame-ancestors 'none'",
