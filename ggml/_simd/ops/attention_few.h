@@ -9,6 +9,7 @@
 enum {
     FEW_KEYS = 4,                   /* keys or values that a kernel reads simultaneously */
     FEW_BLOCK = 32,                 /* elements of a block of Q8_0 */
+    FEW_IN_PLACE = 6,               /* rows for which Q8_0 is not unpacked: kernels would convert codes twice */
 };
 
 /* out[j*ld + i] = the product of key i, nb bytes apart, and row j of q. A score does not depend on the other keys, so
@@ -103,13 +104,14 @@ static gemv_columns_fn few_values(int type, int64_t n) {
 }
 
 /* n rows of keys or values as a type that the kernels take */
-static const char *attn_unpack(const attn *a, const ggml_tensor *x, const char *p, int64_t n, float *tmp, int *type,
-                               size_t *nb) {
+static const char *attn_unpack(const attn *a, const attn_tile *t, const ggml_tensor *x, const char *p, int64_t n,
+                               int *type, size_t *nb) {
     *type = x->type, *nb = x->nb[1];
-    if (gg_is_float(x->type) || x->type == GGML_TYPE_Q8_0) return p;
-    for (int64_t i = 0; i < n; i++) a->kernels->to_f32[x->type](p + (size_t)i * *nb, tmp + i * x->ne[0], x->ne[0]);
-    *type = GGML_TYPE_F32, *nb = (size_t)x->ne[0] * sizeof *tmp;
-    return (const char *)tmp;
+    if (gg_is_float(x->type) || (x->type == GGML_TYPE_Q8_0 && t->n <= FEW_IN_PLACE)) return p;
+    for (int64_t i = 0; i < n; i++)
+        a->kernels->to_f32[x->type](p + (size_t)i * *nb, t->unpacked + i * x->ne[0], x->ne[0]);
+    *type = GGML_TYPE_F32, *nb = (size_t)x->ne[0] * sizeof *t->unpacked;
+    return (const char *)t->unpacked;
 }
 /* Prefetches n rows, the first of which is ATTN_AHEAD rows after p. Rows are short, and far apart where other heads lie
  * between them. */
@@ -126,7 +128,7 @@ static void attn_few_scores(const attn *a, const attn_tile *t, int64_t first, in
         const int64_t m = gg_min(n - i, FEW_KEYS);
         const char *k = attn_data(&a->k, t->set, first + i);
         attn_prefetch(&a->k, k, m);
-        k = attn_unpack(a, &a->k, k, m, t->unpacked, &type, &nb);
+        k = attn_unpack(a, t, &a->k, k, m, &type, &nb);
         for (int64_t r = 0; r < t->n; r += GEMV_NR) {
             const int64_t rows = gg_min(t->n - r, GEMV_NR);
             const few_scores_fn kernel = few_scores(type, rows);
@@ -147,7 +149,7 @@ static void attn_few_values(const attn *a, const attn_tile *t, int64_t first, co
         const int64_t m = gg_min(n - i, ATTN_UNPACK);
         const char *v = attn_data(&a->v, t->set, first + i);
         attn_prefetch(&a->v, v, m);
-        v = attn_unpack(a, &a->v, v, m, t->unpacked, &type, &nb);
+        v = attn_unpack(a, t, &a->v, v, m, &type, &nb);
         for (int64_t r = 0; r < t->n; r += GEMV_VECTORS) {
             const int64_t rows = gg_min(t->n - r, GEMV_VECTORS);
             const float *weights[GEMV_VECTORS];

@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* y = exp(x - m) for x <= m; returns the sum of y */
-ROW_SUM(exp_row, st(y + i, gg_exp_below(vf_sub(ld(x + i, k), m)), k), const float *x, float *y, vf m)
+ROW_SUM(exp_row, st(y + i, gg_exp_negative(vf_sub(ld(x + i, k), m)), k), const float *x, float *y, vf m)
 
 /* y = scale x + slope mask (mask may be NULL; where it is -inf, y is -inf whatever x is); returns the maximum */
 static float logits_row(const row_part *p, const float *x, const float *mask, float scale, float slope, float *y) {

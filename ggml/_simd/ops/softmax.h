@@ -94,7 +94,7 @@ static int op_SOFT_MAX_BACK(const gg_work *w, ggml_tensor *dst) {
 }
 
 /* ---- cross entropy ----------------------------------------------------------------------------------------------- */
-ROW_SUM(exp_sum, gg_exp_below(vf_sub(ld(x + i, k), m)), const float *x, vf m)
+ROW_SUM(exp_sum, gg_exp_negative(vf_sub(ld(x + i, k), m)), const float *x, vf m)
 static inline vf weigh(vf label, vf v) { return vf_select(vf_eq(label, vf_zero()), vf_zero(), vf_mul(label, v)); }
 /* sum(labels (x - m - log_sum)); a label of zero counts as zero, whatever x is. */
 ROW_SUM(weighed_row, weigh(ld(b + i, k), vf_sub(vf_sub(ld(x + i, k), m), log_sum)),

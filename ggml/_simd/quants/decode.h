@@ -167,18 +167,18 @@ INLINED k_scales q3_K_scales(const void *b) {   /* six bits, 32 is added to them
     const uint64_t s0 = (low & EACH_BYTE(15)) | h0 << 4, s1 = (low >> 4 & EACH_BYTE(15)) | h1 << 4;
     return scales_only(vs_set(subtract32(s0), subtract32(s1)));
 }
-INLINED k_scales k4_scales(const uint8_t *p) {     /* gg_k4_pack */
-    const uint64_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303, a = load_u32(p), m = load_u32(p + 4),
-        c = load_u32(p + 8);
-    const uint64_t high_a = (c & four) | (a >> 6 & two) << 4, high_m = (c >> 4 & four) | (m >> 6 & two) << 4;
-    return (k_scales){vs_set_pairs((a & six) | high_a << 32), vs_set_pairs((m & six) | high_m << 32)};
-}
-INLINED k_scales q4_K_scales(const void *b) { return k4_scales(((const block_q4_K *)b)->scales); }
-INLINED k_scales q5_K_scales(const void *b) { return k4_scales(((const block_q5_K *)b)->scales); }
+INLINED ve q4_K_eight(const void *b, vs *minima) { return ve_unpack_k4(((const block_q4_K *)b)->scales, minima); }
+INLINED ve q5_K_eight(const void *b, vs *minima) { return ve_unpack_k4(((const block_q5_K *)b)->scales, minima); }
+#define K4_SCALES(t) INLINED k_scales t##_scales(const void *b) { \
+    vs minima; \
+    const ve scales = t##_eight(b, &minima); \
+    return (k_scales){vs_each_twice(scales), minima}; }
+K4_SCALES(q4_K) K4_SCALES(q5_K)
+#undef K4_SCALES
 INLINED k_scales q6_K_scales(const void *b) { return scales_only(vs_load_i8(((const block_q6_K *)b)->scales)); }
 
-K_TYPE(q2_K, 1, 16, 0, NULL, q2_K_dmin, 0, 3, q2_K_shifted, NULL)
-K_TYPE(q3_K, 1, 16, 4, NULL, NULL, 0, 7, NULL, NULL)
+K_TYPE(q2_K, 1, 16, 0, NULL, q2_K_dmin, 0, 3, q2_K_shifted, NULL, NULL)
+K_TYPE(q3_K, 1, 16, 4, NULL, NULL, 0, 7, NULL, NULL, NULL)
 #ifdef GG_VEC_COLUMNS
 /* w & mask, for all bytes */
 INLINED vi vc_mask(vi w, int mask) { return vi_and(w, vi_set1(mask * 0x01010101)); }
@@ -241,9 +241,9 @@ static void q6_K_pack(const char *x, size_t nb, int64_t n, float *out, int width
 }
 #endif
 
-K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL, PACKED(q4_K))
-K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL, PACKED(q5_K))
-K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL, PACKED(q6_K))
+K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL, PACKED(q4_K), q4_K_eight)
+K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL, PACKED(q5_K), q5_K_eight)
+K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL, PACKED(q6_K), NULL)
 
 /* ---- ternary types ---------------------------------------------------------------------------------------------- */
 /* A byte is a fraction x / 256 whose first five base-3 digits are elements + 1. Multiplying by 3^k modulo 256 makes
@@ -267,8 +267,8 @@ INLINED vb tq2_0_shifted(const void *b, int j) { return two_bits_shifted(((const
 INLINED k_scales tq1_0_scales(const void *b) { (void)b; return scales_only(vs_set1(1)); }
 INLINED k_scales tq2_0_scales(const void *b) { (void)b; return scales_only(vs_set1(1)); }
 
-K_TYPE(tq1_0, 1, 64, 0, NULL, NULL, 1, 2, NULL, NULL)
-K_TYPE(tq2_0, 1, 64, 1, NULL, NULL, 0, 3, tq2_0_shifted, NULL)
+K_TYPE(tq1_0, 1, 64, 0, NULL, NULL, 1, 2, NULL, NULL, NULL)
+K_TYPE(tq2_0, 1, 64, 1, NULL, NULL, 0, 3, tq2_0_shifted, NULL, NULL)
 
 /* ---- IQ types: points of a grid, and signs ----------------------------------------------------------------------- */
 INLINED void store_indices(uint64_t *at, const uint8_t *low, vs high) {
@@ -383,14 +383,14 @@ INLINED k_scales iq4_xs_scales(const void *b) {
     return scales_only(vs_set_pairs(subtract32(unpack_nibbles(load_u32(q->scales_l)) | h << 4)));
 }
 
-K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL, NULL)
-K_TYPE(iq2_xs, 0.125f, 16, 0, iq2_xs_signs, NULL, 43, 86, NULL, NULL)
+K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL, NULL, NULL)
+K_TYPE(iq2_xs, 0.125f, 16, 0, iq2_xs_signs, NULL, 43, 86, NULL, NULL, NULL)
 GRID_TYPE(iq2_s, 0.125f, 16, 0, iq2_s_signs, NULL, 43, 86)
-K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL, NULL)
+K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL, NULL, NULL)
 GRID_TYPE(iq3_s, 1, 32, 0, iq3_s_signs, NULL, 15, 30)
 GRID_TYPE(iq1_s, 0.125f, 32, 9, NULL, iq1_s_adjust, 0, 18)
 GRID_TYPE(iq1_m, 0.125f, 16, 9, NULL, NULL, 0, 18)
-K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL, NULL)
+K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL, NULL, NULL)
 
 /* ---- activation types -------------------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {

@@ -190,6 +190,7 @@ typedef struct {
     apply_fn adjust;                                /* changes the codes; in products each scale group has a bias
                                                      * instead, and m = s bias; or NULL */
     int scale_group;                                /* of gg_ints */
+    ve (*eight)(const void *block, vs *minima);     /* for products, instead of scales; or NULL */
 } k_type;
 
 /* Indices are read from memory: without volatile GCC extracts them from vectors, which is slower. */
@@ -286,7 +287,7 @@ INLINED void k_halves(half_fn half, int bytes, const char *b, int m, const float
 /* The sum of s q p over the codes q of block b and the codes p of an activation. It does not subtract the bias where
  * scale groups are smaller than 64. */
 INLINED vq k_block(k_type t, const char *b, const uint64_t *at, const uint32_t *minus, vs scales,
-                   const q8_K_layout *a) {
+                   ve eight, const q8_K_layout *a) {
     const bool is_signed = t.signed_by && !t.signs;
     vn narrow[2] = {vn_zero(), vn_zero()};
     vq acc[2] = {vq_zero(), vq_zero()};
@@ -298,6 +299,7 @@ INLINED vq k_block(k_type t, const char *b, const uint64_t *at, const uint32_t *
         vq *const to = acc + (j & 1);
         vn *const small = narrow + (j & 1);
         if (t.group == 64) *small = is_signed ? vn_madd_signs(*small, q, v) : vn_madd(*small, q, v);
+        else if (t.eight) *to = vq_madd_us8(*to, q, v, eight, j);
         else *to = is_signed ? vq_madd_ss(*to, q, v, scales, j) : vq_madd_us(*to, q, v, scales, j);
     }
     if (t.group < 64) return vq_add(acc[0], t.shifted ? vq_div4(acc[1]) : acc[1]);
@@ -327,8 +329,11 @@ INLINED void k_dot_row(k_type t, int64_t n, float *s, const void *x, const void 
 #pragma GCC unroll 1
         for (int i = 0; i < m; i++, a++, b += t.bytes) {
             prefetch(b + GG_PREFETCH_FAR, t.bytes, true);
-            const k_scales k = t.scales(b);
-            const vq block = k_block(t, b, at[i], minus[i], k.s, a);
+            k_scales k;
+            ve eight;
+            if (t.eight) eight = t.eight(b, &k.m);
+            else k = t.scales(b);
+            const vq block = k_block(t, b, at[i], minus[i], k.s, eight, a);
             if (exact) q[i] = vq_sub(block, vq_dot_vs(t.adjust ? k.m : vs_mul(k.s, vs_set1(t.bias)), a->bsums));
             else sum = va_madd1(sum, block, scale[i]);
             if (t.dmin) minima = va_madd1(minima, vq_dot_vs(k.m, a->bsums), min[i]);
@@ -360,13 +365,13 @@ INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_
     static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, TWO_SCALES, \
                                         SIGNED_BY, PLUS, HALVES}; \
     INSTANCE(t, t##_type, small, TWO_SCALES ? 16 : 32, BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0, PACK)
-#define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED, PACK) \
+#define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED, PACK, EIGHT) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, \
-                          SIGNED_BY, GROUP, NULL, NULL, NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY)}), \
+                          SIGNED_BY, GROUP, NULL, NULL, NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY), EIGHT}), \
              k, GROUP, BIAS, SIGNED_BY, MAX, (DMIN) != NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY), PACK)
 #define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MAX) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, NULL, NULL, NULL, t##_scales, SIGNS, SIGNED_BY, \
-                          GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY)}), \
+                          GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL}), \
              k, GROUP, BIAS, SIGNED_BY, MAX, false, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL)
 
 #endif

@@ -50,12 +50,29 @@ static inline vf gg_exp_minus(vf x, const vf *lo, vf *n, vf *t) {
 static const float gg_exp_c[] = {1, 1, 0.49999997f, 0.166665435f, 0.0416672006f, 0.00836654752f, 0.00138825097f};
 static inline vf gg_exp_small(vf r) { return gg_poly(r, 7, gg_exp_c); }
 static inline vf gg_expm1_small(vf r) { return vf_fma(vf_mul(r, r), gg_poly(r, 5, gg_exp_c + 2), r); }
-/* exp(x) for x up to 89 */
-static inline vf gg_exp_below(vf x) {
+/* exp(x): gg_exp_below for x up to 89, gg_exp_negative for x up to 0 */
+static inline vf gg_exp_any(vf x) {
     vf n;
     const vf r = gg_exp_rest(vf_max(vf_set1(-104), x), NULL, &n);
     return vf_ldexp(gg_exp_small(r), n);
 }
+#ifdef GG_VEC_LDEXP
+static inline vf gg_exp_below(vf x) { return gg_exp_any(x); }
+static inline vf gg_exp_negative(vf x) { return gg_exp_any(x); }
+#else       /* the same bits in fewer instructions where no lane is subnormal, infinite or NaN */
+static inline vf gg_exp_near(vf x) {
+    const vf shift = vf_set1(0x1.8p23f), t = vf_fma(x, vf_set1(1.44269504f), shift), n = vf_sub(t, shift);
+    const vf r = vf_fnma(n, vf_set1(0x1.7f7d1cp-20f), vf_fnma(n, vf_set1(0x1.62e4p-1f), x));
+    return gg_times_pow2_of(gg_exp_small(r), t);
+}
+static __attribute__((noinline, unused)) vf gg_exp_far(vf x) { return gg_exp_any(x); }
+static inline vf gg_exp_below(vf x) {
+    return __builtin_expect(vm_all(vf_lt(vf_abs(x), vf_set1(87))), 1) ? gg_exp_near(x) : gg_exp_far(x);
+}
+static inline vf gg_exp_negative(vf x) {
+    return __builtin_expect(vm_all(vf_gt(x, vf_set1(-87))), 1) ? gg_exp_near(x) : gg_exp_far(x);
+}
+#endif
 static inline vf v_exp(vf x) { return gg_exp_below(vf_min(vf_set1(89), x)); }
 static inline vf v_expm1(vf x) {
     vf n;

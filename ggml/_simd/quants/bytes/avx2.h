@@ -10,6 +10,7 @@
 typedef __m256i vb;
 typedef __m256i vq;
 typedef __m256i vs;
+typedef struct { int32_t twice[8]; } ve;     /* in memory, from where a load broadcasts a pair */
 typedef __m256i vn;
 typedef __m256 va;
 typedef __m256 vp;
@@ -211,6 +212,25 @@ static inline void vs_to_f32(float *d, vs s, float x) {
     _mm256_storeu_ps(d, _mm256_mul_ps(lo, _mm256_set1_ps(x)));
     _mm256_storeu_ps(d + 8, _mm256_mul_ps(hi, _mm256_set1_ps(x)));
 }
+/* An int16 of `scales` and `minima` has a byte with the low bits of its number. For numbers 4 to 7 its other byte has
+ * the top two bits, above the bits of another number. */
+static inline ve ve_unpack_k4(const void *p, vs *m) {
+    ve e;
+    const __m256i pick_scales = _mm256_set_epi64x(0x070f070f060e060e, 0x050d050d040c040c, (int64_t)0x8007800780068006,
+                                                  (int64_t)0x8005800580048004);
+    const __m256i pick_minima = _mm256_set_epi64x(0x0f0b0f0b0e0a0e0a, 0x0d090d090c080c08, 0x0b800b800a800a80,
+                                                  0x0980098008800880);
+    const __m256i shift = _mm256_set_epi64x(0x0010001000100010, 0x0010001000100010, 0x0100010001000100,
+                                            0x0100010001000100);      /* to the right, by 12 and by 8 bits */
+    const __m256i mask = _mm256_set_epi64x(0x000f000f000f000f, 0x000f000f000f000f, 0x003f003f003f003f,
+                                           0x003f003f003f003f);
+    const __m256i x = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)((const char *)p - 4)));
+    const __m256i scales = _mm256_shuffle_epi8(x, pick_scales), minima = _mm256_shuffle_epi8(x, pick_minima);
+    _mm256_storeu_si256((void *)e.twice, _mm256_or_si256(_mm256_and_si256(scales, mask), vs_field(scales, 10, 0x30)));
+    *m = _mm256_or_si256(_mm256_and_si256(_mm256_mulhi_epu16(minima, shift), mask), vs_field(minima, 2, 0x30));
+    return e;
+}
+static inline vs vs_each_twice(ve e) { return _mm256_loadu_si256((const void *)e.twice); }
 /* Scale 2 j in all int16 of the lower half, 2 j + 1 in those of the upper half. */
 static inline __m256i vs_broadcast_chunk(vs s, int j) {
     const __m256i both = j < 4 ? _mm256_permute4x64_epi64(s, 0x44) : _mm256_permute4x64_epi64(s, 0xee);
@@ -222,13 +242,20 @@ static inline __m256i vs_broadcast_chunk(vs s, int j) {
     return _mm256_shuffle_epi8(both, vb_load(pick[j & 3]));
 }
 static inline vq vq_zero(void) { return _mm256_setzero_si256(); }
-static inline vq vq_madd_us(vq acc, vb u, vb b, vs s, int j) {
-    const __m256i pairs = _mm256_maddubs_epi16(u, b);
+static inline vq vq_madd_pairs(vq acc, __m256i pairs, __m256i scales) {
 #ifdef GG_DPBUSD
-    return GG_DPWSSD(acc, pairs, vs_broadcast_chunk(s, j));
+    return GG_DPWSSD(acc, pairs, scales);
 #else
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, vs_broadcast_chunk(s, j)));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, scales));
 #endif
+}
+static inline vq vq_madd_us(vq acc, vb u, vb b, vs s, int j) {
+    return vq_madd_pairs(acc, _mm256_maddubs_epi16(u, b), vs_broadcast_chunk(s, j));
+}
+static inline vq vq_madd_us8(vq acc, vb u, vb b, ve e, int j) {
+    __m256i scale;
+    __asm__("vpbroadcastd %1, %0" : "=x"(scale) : "m"(e.twice[j]));    /* GCC would read it from the vector */
+    return vq_madd_pairs(acc, _mm256_maddubs_epi16(u, b), scale);
 }
 static inline vq vq_madd_ss(vq acc, vb a, vb b, vs s, int j) {
     return vq_madd_us(acc, _mm256_abs_epi8(a), _mm256_sign_epi8(b, a), s, j);

@@ -42,6 +42,7 @@
  *   vq_dot_from(o, u, s)     (u - k) s for u < 128, where o = vq_offset(k, s), k < 32; or u s, where o = vq_zero()
  *   vq_dot_signed(o, a, s)   a s for signed a, where o = vq_offset(128, s); cheaper than vq_dot_ss for several a
  *   vq_madd_us(acc, u, s, scales, j)    acc + u s times the scales of chunk j, a constant; vq_madd_ss likewise
+ *   vq_madd_us8(acc, u, s, scales, j)   likewise with scales of type ve
  *   vq_dot_vs(scales, p)     products with 16 int16 at p
  *   vq_zero() vq_add vq_sub (a, b)   vq_div4(a) all lanes are multiples of 4
  *   vn_zero() vn_add(a, b) vn_div4(a)
@@ -54,6 +55,9 @@
  *   vs_unpack1(p) vs_unpack2(p) vs_unpack4(p)   16 fields of 1, 2, 4 bits, the lowest bits first
  *   vs_unpack3(p)            four fields of three bits from each of four uint16
  *   vs_unpack_top4(p, bytes) the top four bits of 8 numbers of 2, 4 or 8 bytes, each twice
+ *   ve_unpack_k4(p, m)       8 scales and, as *m, 8 minima, each twice, from the 12 bytes of gg_k4_pack at p, which
+ *                            follow two halves of the same block
+ *   vs_each_twice(e)         8 scales, each twice
  *   vs_field(a, k, mask)     (a >> k) & mask
  *   vs_add vs_mul (a, b)   vs_odd(a) 2 a + 1   vs_store(p, a)   vs_to_f32(d, s, x) d[i] = x s[i]
  * Accumulate

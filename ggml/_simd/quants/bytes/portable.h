@@ -41,6 +41,18 @@ static inline vs vs_unpack_top4(const void *p, int bytes) {
     VS_EACH(s[(i / 2 + 1) * bytes - 1] >> 4);
 }
 #undef VS_EACH
+typedef vs ve;                  /* each twice */
+static inline ve ve_unpack_k4(const void *p, vs *m) {
+    uint32_t w[3];
+    memcpy(w, p, sizeof w);
+    const uint64_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303;
+    const uint64_t scales = (w[2] & four) | (w[0] >> 6 & two) << 4;
+    const uint64_t minima = (w[2] >> 4 & four) | (w[1] >> 6 & two) << 4;
+    *m = vs_set_pairs((w[1] & six) | minima << 32);
+    return vs_set_pairs((w[0] & six) | scales << 32);
+}
+static inline vs vs_each_twice(ve e) { return e; }
+static inline vq vq_madd_us8(vq acc, vb u, vb s, ve e, int j) { return vq_madd_us(acc, u, s, e, j); }
 
 /* ---- sums of small products ------------------------------------------------------------------------------------- */
 static inline vq vq_div4(vq a) { return (vq){a.lo >> 2, a.hi >> 2}; }
