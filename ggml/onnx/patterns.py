@@ -497,7 +497,8 @@ def same_entries(r, node):
 @pattern("Concat")
 def shape_of_entries(r, node):
     """A shape that is put together of entries of others, and of numbers."""
-    sources, spec, found = [], [], 0
+    sources: list[Any] = []
+    spec, found = [], 0
     for name in node.inputs:
         made, known = r.maker(name, "ggml.Dims"), r.constant(name)
         if made and made.attrs["vector"]:

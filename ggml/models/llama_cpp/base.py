@@ -16,10 +16,9 @@ from ..._owners import Owner
 from ..model import load
 from ..run.memory import TYPES
 from ..run.sequences import common_length
-from ..sample.chain import log_softmax
+from ..sample.chain import RANDOM_SEED, log_softmax
 from .vocabulary_file import VocabularyFile
 
-RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's name for "a new seed each time"
 KV_TYPES = {None: "f16"} | {kind: name for name, kind in TYPES.items()}
 POOLING = {-1: None, 1: "mean", 2: "cls", 3: "last"}
 # Arguments about the rotary embedding, which a file has keys for: these count. With the values that mean those.

@@ -14,7 +14,8 @@ from .choice import choose
 from .steps import DEFAULT, OTHER_NAMES, QUICK, STEPS, Candidates, Generator, Step
 
 Filter = Callable[[Sequence[int], np.ndarray], "np.ndarray | None"]
-NEW_SEEDS = (None, -1, 0xFFFFFFFF)  # which mean another seed each time, as in llama.cpp
+RANDOM_SEED = 0xFFFFFFFF  # llama.cpp's name for "a new seed each time"
+NEW_SEEDS = (None, -1, RANDOM_SEED)  # which mean that
 FILE_KEYS = {  # what follows "general.sampling." in a file, and the setting that it is the default of
     "sequence": "samplers", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p", "xtc_probability": "xtc_probability",
     "xtc_threshold": "xtc_threshold", "temp": "temperature", "penalty_last_n": "repeat_last_n",
