@@ -112,7 +112,7 @@ def follow(runners: Sequence[Runner]) -> None:
 
 
 def _run(runner: Runner, shape: list[Any], data: memoryview) -> None:
-    fields = (tuple(value) if isinstance(value, list) else value for value in shape)
+    fields: Any = [tuple(value) if isinstance(value, list) else value for value in shape]
     step = runner.graphs.get(Shape(*fields), runner.memory)
     offset = 0
     for array in step.filled:
