@@ -143,6 +143,17 @@ def test_other_calls_come_between(open_model, folder):
     model.load_state(state)
     assert text_of(model, PROMPTS[0], "mtp", exact=True).ids == expected
 
+    saved = model.save_state()
+    model.reset()
+    model.load_state(saved)
+    text = text_of(model, [*PROMPTS[0], *expected], "mtp", exact=True, max_tokens=3)
+    assert text.cached > len(PROMPTS[0]) + len(expected) - 10  # also by the further layer
+    with load(folder / "glm4moe.gguf", n_ctx=64, threads=1, kv_type="f32") as other:  # which does not use it
+        other.load_state(saved)
+        assert other.held() == model.held()[: len(other.held())]
+    with pytest.raises(ValueError, match="load_state: the state is incomplete"):
+        model.load_state(saved[:-4])
+
     def meddle(ids, logits):
         if len(ids) % 5 == 0:
             model.reset()

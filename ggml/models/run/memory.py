@@ -129,6 +129,7 @@ class Memory:
         kinds = kinds_of(names, specs)
         self.n_ctx, self.n_vocab, self.n_input = n_ctx, n_vocab, n_input
         self._kinds = kinds
+        self._further: PagedCache | None = None
         self.layers = layer_caches(specs, kinds)
         self.format = {**format, "layers": [repr(spec) for spec in specs], "type": "/".join(dict.fromkeys(names))}
         caches = [cache for layer in self.layers for cache in layer.values()]
@@ -143,17 +144,19 @@ class Memory:
         self._slots = 0
 
     def add_further(self, spec: Any) -> None:
-        """Adds a layer that predicts further tokens; no sequence has been seen by it. Saved sequences do without it."""
+        """Adds a layer that predicts further tokens; no sequence has been seen by it."""
         (layer,) = layer_caches([spec], self._kinds)
         pool = self.pools.get(0)
         if pool is None or list(layer) != ["attention"] or not isinstance(spec, Paged | Latent):
             raise ValueError("load: the layer that predicts further tokens keeps other things than keys and values")
         pool.add(layer["attention"])
         self.layers.append(layer)
+        self._further = layer["attention"]
 
     def remove_further(self) -> None:
         """Removes it again."""
         self.pools[0].remove(self.layers.pop()["attention"])
+        self._further = None
 
     def close(self) -> None:
         for layer in self.layers:
@@ -336,13 +339,16 @@ class Memory:
         length = self.restored(held)
         ids, slot = held.ids, held.slot
         first = {str(window): table.gone for window, table in held.tables.items()}
-        header = json.dumps({**self.format, "tokens": len(ids), "exact": held.exact, "gone": first, "states": length})
+        seen = self._further is not None and held.further >= len(ids)
+        further = self._further.save(held.tables[0].last_cells(len(ids))) if self._further is not None and seen else []
+        counts = {"tokens": len(ids), "exact": held.exact, "states": length, "further": sum(map(len, further))}
+        header = json.dumps({**self.format, **counts, "gone": first})
         parts = [MAGIC, struct.pack("<I", len(header)), header.encode(), packed(ids)]
         for cache in self.paged:
             parts += cache.save(held.tables[cache.window].last_cells(len(ids)))
         if slot is not None:
             parts += [cache.save(slot.number) for cache in self.states]
-        return b"".join(parts)
+        return b"".join(parts + further)
 
     def load(self, state: memoryview, caller: str) -> Held:
         """A sequence of what save returned. A state of another model or cache is refused."""
@@ -359,6 +365,7 @@ class Memory:
             raise ValueError("the state is incomplete")
         header = json.loads(bytes(view[12 : 12 + length]))
         tokens, exact, gone, seen = (header.pop(name) for name in ("tokens", "exact", "gone", "states"))
+        further = header.pop("further", 0)  # bytes; they are left out by a model that does not use the layer
         if header != self.format:
             raise ValueError(f"the state is of {header}, the model has {self.format}")
         for name, value, most in (("tokens", tokens, self.n_ctx), ("exact", exact, tokens), ("seen", seen, tokens)):
@@ -383,7 +390,9 @@ class Memory:
             cells = held.tables[cache.window].last_cells(tokens)
             items.append((cache, cells, cache.sizes(len(cells))))
         items += [(cache, None, [4 * cache.size]) for cache in self.states]
-        if len(view) != offset + sum(sum(sizes) for *_, sizes in items):
+        if isinstance(further, bool) or not isinstance(further, int) or further < 0:
+            raise ValueError(f"the state has {further!r} bytes of a further layer")
+        if len(view) != offset + sum(sum(sizes) for *_, sizes in items) + further or len(ids) != tokens:
             raise ValueError("the state is incomplete")
         for cache, cells, sizes in items:
             parts = []
@@ -400,6 +409,15 @@ class Memory:
             self._snapshot(held.slot)
         held.exact = exact
         held.append(ids)
+        if further and self._further is not None:
+            cells = held.tables[0].last_cells(tokens)
+            sizes = self._further.sizes(len(cells))
+            if sum(sizes) != further:
+                raise ValueError("the state is incomplete")
+            ends = np.cumsum([offset, *sizes])
+            rows = [np.frombuffer(view[a:b], np.uint8) for a, b in zip(ends, ends[1:])]
+            self._further.load(cells, rows)
+            held.further = tokens
         return held
 
 
