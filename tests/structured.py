@@ -28,7 +28,8 @@ def string(dice):
         {"type": "string", "maxLength": dice.randrange(1, 7)},
         {"type": "string", "minLength": 1, "maxLength": 4},
         {"type": "string", "pattern": dice.choice(PATTERNS[:2] + PATTERNS[3:])},
-        {"type": "string", "format": dice.choice(["date", "time", "uuid", "ipv4", "date-time"])},
+        {"type": "string", "format": dice.choice(["date", "time", "uuid", "ipv4", "ipv6", "date-time", "duration"])},
+        {"type": "string", "pattern": "^[a-d]*$", "minLength": dice.randrange(4), "maxLength": dice.randrange(4, 9)},
     ])  # fmt: skip
 
 
@@ -38,6 +39,7 @@ def number(dice):
         {"type": "integer", "minimum": low, "maximum": low + dice.randrange(1, 200)},
         {"type": "number", "minimum": low, "exclusiveMaximum": low + 2},
         {"type": "integer", "exclusiveMinimum": 0, "maximum": 99, "multipleOf": dice.choice([2, 5])},
+        {"type": "number", "minimum": low / 4, "maximum": low / 4 + 9, "multipleOf": 0.25},
     ])  # fmt: skip
 
 
@@ -45,7 +47,8 @@ def schema(dice, depth=3):
     """A random schema of a random kind of value."""
     kinds = ["string", "number", "boolean", "null", "enum", "const"]
     if depth:
-        kinds += ["object", "object", "array", "array", "anyOf", "tuple", "map", "allOf", "types"]
+        kinds += ["object", "object", "array", "array", "anyOf", "oneOf", "tuple", "map", "allOf", "types"]
+        kinds += ["others", "both"]
     kind = dice.choice(kinds)
     if kind == "string":
         return string(dice)
@@ -66,6 +69,19 @@ def schema(dice, depth=3):
         return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
     if kind == "anyOf":
         return {"anyOf": [schema(dice, depth - 1) for _ in range(dice.randrange(1, 4))]}
+    if kind == "oneOf":  # of which each value is valid for one at most
+        return {"oneOf": [string(dice), {"type": dice.choice(["boolean", "null"])}, {"enum": [7, [8]]}]}
+    if kind == "others":
+        return {
+            "type": "object", "properties": {"name": schema(dice, depth - 1)}, "maxProperties": 3,
+            "additionalProperties": dice.choice([string(dice), {"type": "null"}, {"enum": [1, "b"]}]),
+            "minProperties": dice.randrange(2), "required": dice.choice([["name"], ["name", "id"]]),
+        }  # fmt: skip
+    if kind == "both":  # keywords beside those of alternatives
+        own = {"size": {"type": "integer", "minimum": 5, "maximum": 90}, "kind": {"type": "boolean"}}
+        parts = [{"required": [word]} for word in dice.sample(["size", "kind"], dice.randrange(1, 3))]
+        return {"type": "object", "properties": own,
+                "additionalProperties": False, dice.choice(["anyOf", "allOf"]): parts}  # fmt: skip
     if kind == "allOf":
         return {"allOf": [{"type": "integer", "minimum": dice.randrange(9)}, {"maximum": dice.randrange(9, 30)}]}
     if kind == "types":

@@ -17,6 +17,7 @@ from .tools import (
     Format,
     Words,
     checked_tools,
+    control_names,
     format_of,
     schemas_of,
     strict_schemas,
@@ -180,11 +181,13 @@ class Conversations:
         """
         tokenizer = self._tokenizer
         thinking = tags is not None and text.rstrip().endswith(tags[0].rstrip())
-        marks = [*(form.control if allowed else ()), *(tags or ())]
+        of_tags = control_names(tags or ())
+        marks = [*(form.control if allowed else ()), *of_tags]
         schemas, words = schemas_of(allowed), Words(self._control, marks)
         limits = {name: closed(schema) for name, schema in schemas.items()} if must else strict_schemas(allowed)
-        if not must and (form.bare or harmony or any(self._control(tag) is not None for tag in tags or ())):
+        if harmony and not must:
             limits = None  # what is no call cannot be told from calls by a grammar
+        before = tags if any(self._control(tag) is not None for tag in of_tags) and not must else None
 
         def each() -> Iterator[tuple[str, str, Any]]:
             for name, schema in (limits or {}).items():
@@ -194,7 +197,7 @@ class Conversations:
             prompt_tokens(tokenizer, text) if ids is None else ids,
             Harmony if harmony else partial(Plain, form if allowed else None, tags, thinking, schemas),
             {token for mark in marks if (token := tokenizer.find(mark)) >= 0},
-            form.grammar(limits, words, parallel, must) if limits else None,
+            form.grammar(limits, words, parallel, must, before) if limits else None,
             each,
             thinking,
             self._tokens(tags[0]) if tags else [],

@@ -398,6 +398,12 @@ class Gemma(Syntax):
         return json_rule(schema if isinstance(schema, Mapping) and kind else {"type": ["number", "boolean", "null"]})
 
 
+def control_names(texts: Sequence[str]) -> list[str]:
+    """What stands in texts and is the name of a control token in many vocabularies."""
+    pattern = r"<\|?[^<>\s]+\|?>|\[/?[A-Z_]+\]|<\|\"\|>|\u25c1[^\u25b7]*\u25b7"
+    return list(dict.fromkeys(found for text in texts for found in re.findall(pattern, text)))
+
+
 @dataclass(frozen=True)
 class Format:
     """A form of calls.
@@ -433,33 +439,58 @@ class Format:
         """Texts that are control tokens in many vocabularies."""
         texts = [*self.begin, self.first, self.between, self.last]
         texts += [value for value in vars(self.syntax).values() if isinstance(value, str)] if self.syntax else []
-        pattern = r"<\|?[^<>\s]+\|?>|\[/?[A-Z_]+\]|<\|\"\|>|\u25c1[^\u25b7]*\u25b7"
-        return list(dict.fromkeys(found for text in texts for found in re.findall(pattern, text)))
+        return control_names(texts)
 
-    def grammar(self, schemas: Schemas, words: Words, parallel: bool, must: bool = True) -> str | None:
+    def grammar(
+        self, schemas: Schemas, words: Words, parallel: bool, must: bool = True, tags: tuple[str, str] | None = None
+    ) -> str | None:
         """The grammar of an answer that calls at least one of some tools.
 
         If it need not, the grammar of any text that may end with such calls; None where a grammar cannot tell that.
+
+        Args:
+            schemas: of the arguments, by the tools' names.
+            words: writes texts of the grammar.
+            parallel: whether there may be several calls.
+            must: whether there must be one.
+            tags: control tokens around reasoning that may come before; None if there are none.
         """
         rules = {f"call{i}": self.syntax.rule(name, schema, words) for i, (name, schema) in enumerate(schemas.items())}
         more = f" ({words(self.between)} call)*" if parallel else ""
-        first, lines = self.first, []
-        start = f"start: {words(first)}"
+        calls, lines = f"{words(self.first)} call{more} {words(self.last)}", list[str]()
         if not must:
-            begin = (first or str(getattr(self.syntax, "before", ""))).lstrip()
-            if words(begin).startswith("<["):  # a control token, which no text has
-                start, lines = f"start: TEXT | TEXT {words(first)}", ["TEXT: /(?s:.*)/"]
-            elif self.begin and first.lstrip().startswith(self.begin[0]):
-                mark = re.escape(self.begin[0]).replace("/", "\\/")
-                before = f"/(?s:.*)/ & ~/(?s:.*){mark}(?s:.*)/"
-                lines = [f"TEXT: {before}", f"HEAD: ({before}) /{mark}/"]
-                start = f"start: TEXT | HEAD {words(first.lstrip().removeprefix(self.begin[0]))}"
-            else:
+            around = self._around(calls, words)
+            if around is None:
                 return None
-        lines = [f"{start} call{more} {words(self.last)}", "call: " + " | ".join(rules), *lines]
+            calls, lines = around
+        if tags is not None:
+            calls, lines = f"thought? ({calls})", [*lines, f"thought: {words(tags[0])} ANY {words(tags[1])}", ANY]
+        lines = [f"start: {calls}", "call: " + " | ".join(rules), *dict.fromkeys(lines)]
         return "\n".join([*lines, *(f"{name}: {rule}" for name, rule in rules.items())])
 
+    def _around(self, calls: str, words: Words) -> tuple[str, list[str]] | None:
+        """The rule of a text that may end with calls, and further lines; None where a grammar cannot tell that."""
+        begin = (self.first or str(getattr(self.syntax, "before", ""))).lstrip()
+        mark = self.begin[0] if self.begin else ""
+        token = words(mark) if words(mark).startswith("<[") else ""  # no text has a control token
+        pattern = re.escape(mark).replace("/", "\\/")
+        without = "" if token or not mark else f" & ~/(?s:.*){pattern}(?s:.*)/"
+        if self.bare:
+            text = rf"TEXT: /\s*([^\s{re.escape(self.bare)}](?s:.*))?/{without}"
+            return f"TEXT | SPACE {token + '?' if token else ''} {calls}", [text, r"SPACE: /\s*/"]
+        if words(begin).startswith("<["):
+            return f"ANY | ANY {calls}", [ANY]
+        if not mark or not self.first.lstrip().startswith(mark):
+            return None
+        rest = f"{words(self.first.lstrip().removeprefix(mark))} {calls.removeprefix(words(self.first))}"
+        head = f"HEAD: (/(?s:.*)/{without}) /{pattern}/"
+        return f"TEXT | HEAD {words(self.first.lstrip().removeprefix(mark))} {rest}", [
+            f"TEXT: /(?s:.*)/{without}",
+            head,
+        ]
 
+
+ANY = "ANY: /(?s:.*)/"
 LIST = r"\s*[\[,]?\s*"  # before a call in a JSON list
 D = "\uff5c"  # the bar in DeepSeek's marks
 

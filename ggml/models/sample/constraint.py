@@ -170,6 +170,19 @@ def lark_of(caller: str, text: str) -> str:
         raise ValueError(f"{caller}: the grammar cannot be parsed: {error}") from None
 
 
+# Beginnings of other messages, and the keywords of which one is at fault.
+KEYWORDS = {
+    "min/maxProperties": ("minProperties", "maxProperties"),
+    "oneOf constraints": ("oneOf",),
+    "Value for 'multipleOf'": ("multipleOf",),
+    "invalid multiple of": ("multipleOf",),
+    "Failed to generate regex for": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    "patternProperty": ("patternProperties",),
+    "circular references": ("$ref",),
+    "Resource ": ("$ref",),
+}
+
+
 def explained(message: str, schema: Any) -> str:
     """A message of llguidance, with the place of the keyword that it names."""
     first = message.partition("\n<backtrace>")[0].strip()
@@ -186,6 +199,10 @@ def explained(message: str, schema: Any) -> str:
             for place, value in subschemas(schema):
                 if isinstance(value.get(keyword), str) and value[keyword] in first:
                     return f"{place}/{keyword}: {first}"
+    for begin, keywords in KEYWORDS.items():
+        if first.startswith(begin):
+            places = [f"{place}/{key}" for place, value in subschemas(schema) for key in keywords if key in value]
+            return f"{' or '.join(places[:3])}: {first}" if places else first
     return first
 
 
