@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from inspect import isfunction, signature
 
 import numpy as np
 import pytest
@@ -375,3 +376,27 @@ def test_what_is_not_supported_says_why(context):
             getattr(low, name)(context, 0, 0, 0, 0)
     assert low.llama_get_sampled_token_ith(context, 0) == low.LLAMA_TOKEN_NULL
     assert low.llama_set_sampler(context, 0, None) is False
+
+
+def test_calls_with_arguments_of_any_kind_raise_exceptions(model, path):
+    random = np.random.default_rng(8)
+    closed = low.llama_model_load_from_file(str(path).encode())
+    contexts = [new_context(model), new_context(closed)]
+    low.llama_free(contexts[1])
+    low.llama_model_free(closed)
+    freed = low.llama_sampler_init_greedy()
+    low.llama_sampler_free(freed)
+    values = [None, 1, -1, 2.5, b"x", "y", *contexts, closed, model, freed, low.llama_sampler_init_dist(1), chain_of(),
+              candidates([1.0, 2.0]), low.llama_batch_init(4, 0, 1), ctypes.create_string_buffer(32), [3]]  # fmt: skip
+    names = [name for name in low.llama_cpp.__all__ if isfunction(getattr(low, name)) and "free" not in name]
+    raised = 0
+    for _ in range(2000):
+        name = names[random.integers(len(names))]
+        count = len(signature(getattr(low, name)).parameters)
+        arguments = [values[random.integers(len(values))] for _ in range(count)]
+        try:
+            getattr(low, name)(*arguments)
+        except (TypeError, ValueError, NotImplementedError, RuntimeError, IndexError, OSError, AttributeError) as error:
+            assert name in str(error) or isinstance(error, (IndexError, AttributeError))
+            raised += 1
+    assert raised > 800

@@ -42,6 +42,9 @@ MOST_PLACES = 1 << 29  # tokens of a batch times their sequences
 FLOATS = ctypes.POINTER(ctypes.c_float)
 KV_TYPES = {kind: name for name, kind in TYPES.items()}
 POOLING = {-1: None, 0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
+# What functions of C take for the address of something: arrays, pointers, references
+REFERENCE = type(ctypes.byref(ctypes.c_int()))
+BUFFERS: Any = (ctypes.Array, FLOATS.__mro__[1], REFERENCE, ctypes.c_void_p, ctypes.c_char_p)
 # llama.h's kinds of vocabularies and attributes of tokens, by the names and the types of a GGUF file.
 VOCAB_TYPES = {"llama": 1, "gpt2": 2, "gemma4": 2, "bert": 3, "t5": 4}
 ATTRIBUTES = {1: 4, 2: 1, 3: 8, 4: 16, 5: 2, 6: 32}
@@ -314,6 +317,8 @@ def llama_batch_get_one(tokens: Any, n_tokens: int) -> llama_batch:
     """A batch of tokens of the first sequence, after those that it holds; logits of the last one are wanted."""
     if isinstance(tokens, ctypes.Array) and n_tokens > len(tokens):
         raise ValueError(f"llama_batch_get_one: n_tokens is {n_tokens}: the array has {len(tokens)}")
+    if not isinstance(tokens, BUFFERS):
+        raise TypeError(f"llama_batch_get_one: the tokens are a {type(tokens).__name__}: need an array of ctypes")
     batch = llama_batch(n_tokens=n_tokens, token=ctypes.cast(tokens, llama_token_p))
     batch.kept = tokens
     return batch
@@ -576,6 +581,15 @@ def tokenizer_of(vocab: Any, caller: str) -> Any:
     return model_of(vocab, caller).tokenizer
 
 
+def structure_of(caller: str, given: Any, kind: Any) -> Any:
+    """The structure of an argument: one of a kind, a pointer or a reference to one."""
+    if isinstance(given, kind):
+        return given
+    if not isinstance(given, (ctypes.POINTER(kind), REFERENCE)) or not given:
+        raise TypeError(f"{caller}: the argument is {str(given)[:60]}: need a {kind.__name__}, or a pointer to one")
+    return ctypes.cast(given, ctypes.POINTER(kind)).contents
+
+
 def write_items(caller: str, buffer: Any, room: int, items: Any, array: Any) -> int:
     """Writes items into a caller's buffer; returns their number, negative if there is no room."""
     if isinstance(buffer, ctypes.Array) and room > len(buffer):
@@ -583,8 +597,8 @@ def write_items(caller: str, buffer: Any, room: int, items: Any, array: Any) -> 
     if len(items) > room:
         return -len(items)
     if len(items):
-        if isinstance(buffer, (bytes, type(None))):
-            raise TypeError(f"{caller}: the buffer is {buffer!r}: need an array of ctypes")
+        if not isinstance(buffer, BUFFERS) or not isinstance(buffer, ctypes.Array) and not buffer:
+            raise TypeError(f"{caller}: the buffer is {str(buffer)[:60]}: need an array of ctypes")
         source = array(items)
         ctypes.memmove(buffer, source, ctypes.sizeof(source))
     return len(items)

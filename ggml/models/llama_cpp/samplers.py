@@ -24,6 +24,7 @@ from .contexts import (
     llama_token,
     llama_token_data,
     llama_token_data_array,
+    structure_of,
     tokenizer_of,
 )
 
@@ -443,8 +444,7 @@ def llama_sampler_get_seed(smpl: LowSampler) -> int:
 def llama_sampler_apply(smpl: LowSampler, cur_p: Any) -> None:
     """Changes candidates: an array, a pointer to one or a reference; `selected` is the place of the chosen one."""
     own = _sampler(smpl, "llama_sampler_apply")
-    given = ctypes.pointer(cur_p) if isinstance(cur_p, llama_token_data_array) else cur_p
-    array = ctypes.cast(given, llama_token_data_array_p).contents
+    array = structure_of("llama_sampler_apply", cur_p, llama_token_data_array)
     if not array.data or not 0 < array.size <= MOST_CANDIDATES:
         raise ValueError(f"llama_sampler_apply: {array.size} candidates: need 1 to {MOST_CANDIDATES}")
     records = np.ctypeslib.as_array(array.data, (array.size,)).view(RECORD)
@@ -495,7 +495,7 @@ def llama_perf_sampler_reset(chain: Chain) -> None:
 
 def llama_sampler_init(iface: Any, ctx: Any = None) -> LowSampler:
     """A sampler of functions of the program: a llama_sampler_i, or a pointer to one."""
-    own = iface if isinstance(iface, llama_sampler_i) else ctypes.cast(iface, ctypes.POINTER(llama_sampler_i)).contents
+    own = structure_of("llama_sampler_init", iface, llama_sampler_i)
     if not own.apply:
         raise ValueError("llama_sampler_init: there is no function `apply`")
     return Own(own, ctx)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import named
-from .contexts import Context, characters, context_of, integers, path_of, write_items
+from .contexts import BUFFERS, Context, characters, context_of, integers, path_of, write_items
 
 MAGIC = b"GGLS\x01\0\0\0"
 SESSION = struct.pack("<II", 0x6767736E, 10)  # LLAMA_SESSION_MAGIC and its version
@@ -72,7 +72,7 @@ def _bytes(source: Any, size: int, caller: str) -> bytes:
         if size > len(held):
             raise ValueError(f"{caller}: the size is {size}: the buffer has {len(held)}")
         return held[:size]
-    if not source or size < 0:
+    if not isinstance(source, BUFFERS) or not source or size < 0:
         raise ValueError(f"{caller}: there is no buffer")
     return ctypes.string_at(source, size)
 
@@ -97,7 +97,7 @@ def _give_tokens(caller: str, ids: Sequence[int], out: Any, room: int, count_out
     """Writes tokens and their number where a caller wants them."""
     if write_items(caller, out, room, ids, integers) < 0:
         raise ValueError(f"{caller}: the file has {len(ids)} tokens: there is room for {room}")
-    if count_out is not None:
+    if isinstance(count_out, BUFFERS) and count_out:
         ctypes.cast(count_out, ctypes.POINTER(ctypes.c_size_t))[0] = len(ids)
 
 
