@@ -32,6 +32,24 @@ def rows_of(pixels: Any) -> np.ndarray:
     return values.reshape(-1, *values.shape[-3:])
 
 
+def patches_of(pixels: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels [1, 3, height, width] as Gemma 4 takes them: patches, pixels one after the other, and their places."""
+    _, _, height, width = pixels.shape
+    rows, columns = height // side, width // side
+    parts = pixels[0].reshape(3, rows, side, columns, side).transpose(1, 3, 2, 4, 0).reshape(rows * columns, -1)
+    places = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1).reshape(-1, 2)
+    return parts, places
+
+
+def pixels_of(found: Any, side: int) -> np.ndarray:
+    """The pixels [1, 3, height, width] of what Gemma 4's processor gives."""
+    places = np.asarray(found["image_position_ids"][0])
+    columns, rows = places.max(0) + 1
+    parts = np.asarray(found["pixel_values"][0])[(places >= 0).all(1)]
+    parts = parts.reshape(rows, columns, side, side, 3).transpose(4, 0, 2, 1, 3)
+    return parts.reshape(1, 3, rows * side, columns * side)
+
+
 def results(kind: str) -> dict[str, np.ndarray]:
     """The record of a kind."""
     name, text, vision, others, processor_class, settings = hf_images.KINDS[kind]
@@ -54,7 +72,8 @@ def results(kind: str) -> dict[str, np.ndarray]:
         model = cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
 
     def pixels(image: object) -> np.ndarray:
-        return rows_of(processor(images=image, return_tensors="np")["pixel_values"])
+        found = processor(images=image, return_tensors="np")
+        return pixels_of(found, processor.patch_size) if name == "Gemma4" else rows_of(found["pixel_values"])
 
     odd = [pixels(image) for image in hf_images.odd_pictures(200)]
     found["pixels"] = np.array([hf_images.sample(values) for values in odd], np.float16)
@@ -70,6 +89,9 @@ def results(kind: str) -> dict[str, np.ndarray]:
         with torch.no_grad():
             given = values[None] if name == "Idefics3" else values
             size = {"image_sizes": torch.tensor([values.shape[-2:]])} if "ixtral" in processor_class else {}
+            if name == "Gemma4":
+                patches, places = patches_of(values.numpy(), processor.patch_size)
+                given, size = torch.tensor(patches)[None], {"image_position_ids": torch.tensor(places)[None]}
             out = model.get_image_features(pixel_values=given, **size).pooler_output
         rows = (torch.cat(list(out)) if isinstance(out, (list, tuple)) else out).reshape(-1, 64)
         embeddings.append(rows.numpy())
@@ -83,6 +105,13 @@ def results(kind: str) -> dict[str, np.ndarray]:
         more["image_sizes"] = torch.tensor([v.shape[-2:] for v in inputs])
     if name == "Idefics3":
         given = given[None]
+    if name == "Gemma4":
+        both = [patches_of(values.numpy(), processor.patch_size) for values in inputs]
+        most = max(len(patches) for patches, _ in both)
+        given = torch.tensor(np.stack([np.pad(p, ((0, most - len(p)), (0, 0))) for p, _ in both]))
+        ends = [np.pad(p, ((0, most - len(p)), (0, 0)), constant_values=-1) for _, p in both]
+        more = {"image_position_ids": torch.tensor(np.stack(ends)),
+                "mm_token_type_ids": (ids == hf_images.IMAGE_TOKEN).long()}  # fmt: skip
     with torch.no_grad():
         logits = model(input_ids=ids, pixel_values=given, attention_mask=torch.ones_like(ids), **more).logits[0]
     found["embeddings"] = np.concatenate(embeddings)

@@ -9,6 +9,7 @@ prompt(grid) -> list                what stands for the picture in a prompt: tex
 and, where they are needed,
 
 positions(columns, rows)            the row, then the column of each patch, of encoders with rotary positions
+encode(g, pixels) -> x              the states of the patches, in place of encoder.encode
 split(tiles, grid) -> list          the embeddings of the tiles in the parts that `prompt` numbers
 """
 
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import ggml
 
-from . import clip, gemma3, idefics3, internvl, llava, pixtral, siglip
+from . import clip, gemma3, gemma4v, idefics3, internvl, llava, pixtral, siglip
 
 
 class Projector(NamedTuple):
@@ -44,6 +45,7 @@ class Projector(NamedTuple):
 PROJECTORS = {
     "mlp": Projector(llava, "<image>"),
     "gemma3": Projector(gemma3, "<start_of_image>", whole=True),
+    "gemma4v": Projector(gemma4v, "<|image|>", rms=True),
     "idefics3": Projector(idefics3, "<image>"),
     "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf),
     "pixtral": Projector(pixtral, "[IMG]", ggml.ggml_gelu_erf, rms=True),

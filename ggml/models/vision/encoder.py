@@ -31,6 +31,7 @@ def keys(k: Any) -> dict[str, Any]:
         ),
         "largest": k.integer("preproc_image_size", 0, low=0, high=1 << 14),
         "tiles": (k.integer("preproc_min_tiles", 1, high=64), k.integer("preproc_max_tiles", 12, high=64)),
+        "pixels": k.integer("image_max_pixels", 0, low=0, high=1 << 28),
         "fit": k.text("image_aspect_ratio", "pad"),
         "kernel": k.integer("resample", pixels.BICUBIC, high=pixels.BICUBIC),
     }

@@ -142,7 +142,8 @@ def tower_nodes(
     if positions.contents.data:
         to_numpy(positions)[...] = values
     g = Builder(ctx, config, weights, Inputs(ids, positions, {False: None}, 1), traced=traced, edits=edits)
-    return g, inputs, g.point("v.result", row.module.project(g, encoder.encode(g, inputs), columns))
+    encode = getattr(row.module, "encode", encoder.encode)
+    return g, inputs, g.point("v.result", row.module.project(g, encode(g, inputs), columns))
 
 
 class Tower(Owner):
