@@ -2,7 +2,8 @@
 
     python fuzz/pictures.py --seconds 600
 
-Pictures are mutants of small files of the formats that Pillow writes. Encoders are those of tests/hf_images.py with
+Pictures are mutants of small files of the formats that Pillow writes, models that compare texts with pictures mutants
+of GGUF files and of one in the format of the bindings' example clip. Encoders are those of tests/hf_images.py with
 other values of keys, without some, and with other tensors. The exit status is 1 if something else is raised; the input
 is then in the file --last. It needs Pillow and gguf.
 """
@@ -22,12 +23,14 @@ from collections import Counter
 from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent / "tests")  # not the folder of gguf.py, which is no package
+import bindings_clip  # noqa: E402
 import gguf  # noqa: E402
 import hf_images  # noqa: E402
+import hf_search  # noqa: E402
 import numpy as np  # noqa: E402
 from PIL import Image  # noqa: E402
 
-from ggml.models import convert  # noqa: E402
+from ggml.models import convert, load  # noqa: E402
 from ggml.models.vision.pictures import open_picture  # noqa: E402
 from ggml.models.vision.tower import Tower  # noqa: E402
 
@@ -35,7 +38,7 @@ MEMORY = 6 << 30
 FORMATS = ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "TGA", "ICO", "JPEG2000", "PCX", "DDS", "AVIF"]
 INTEGERS = [0, 1, 2, 3, 5, 7, 1000, 1 << 14, 1 << 24, (1 << 32) - 1]
 FLOATS = [0.0, -1.0, float("nan"), float("inf"), 1e30, 1e-30]
-TEXTS = ["", "x", "mlp", "gemma3", "idefics3", "internvl", "pixtral"]
+TEXTS = ["", "x", "mlp", "gemma3", "idefics3", "internvl", "pixtral", "gemma4v", "clip", "siglip"]
 PICTURES = [(30, 40), (8, 8), (3, 200), (100, 17)]
 
 
@@ -81,6 +84,26 @@ def encoders(folder: Path) -> list[tuple[dict, dict]]:
         keys = {name: field.contents() for name, field in reader.fields.items() if name.startswith("clip.")}
         found.append((keys, {t.name: np.array(t.data) for t in reader.tensors}))
     return found
+
+
+def searchers(folder: Path) -> list[bytes]:
+    """Files of models that compare texts with pictures, one of them in the format of the bindings' example."""
+    found = []
+    for kind in hf_search.TOKENIZERS:
+        hf_search.write_folder(folder / f"search-{kind}", hf_search.record(kind), tokenizer=True)
+        convert(folder / f"search-{kind}", folder / "search.gguf")
+        found.append((folder / "search.gguf").read_bytes())
+    bindings_clip.write(folder / "example", bindings_clip.random_weights())
+    return [*found, (folder / "example").read_bytes()]
+
+
+def search(path: Path) -> None:
+    """Opens a model and compares a text with a picture."""
+    with load(path, threads=1) as model:
+        try:
+            model.similarity("a cat", hf_images.picture(30, 40))
+        finally:
+            model.similarity([[3, 4, 5]], hf_images.picture(30, 40))
 
 
 def other(rng: random.Random, value: object) -> object:
@@ -143,9 +166,14 @@ def main() -> int:
     end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as name:
         files, models, path = pictures(), encoders(Path(name)), Path(name) / "mutant"
+        searching = searchers(Path(name))
         while time.monotonic() < end:
             try:
-                if rng.random() < 0.8:
+                kind = rng.random()
+                if kind < 0.1:
+                    path.write_bytes(damaged(rng, rng.choice(searching)))
+                    search(path)
+                elif kind < 0.8:
                     path.write_bytes(damaged(rng, rng.choice(files)))
                     open_picture(path, "fuzz")
                 else:

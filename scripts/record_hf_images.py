@@ -56,6 +56,8 @@ class Processor:
         if self.name == "Lfm2Vl":
             shapes = zip(values, found["spatial_shapes"], strict=True)
             return [in_rows(part, int(rows), int(columns), patch) for part, (rows, columns) in shapes]
+        if self.name == "Gemma4":
+            return list(pixels_of(found, patch))
         rows = np.concatenate([np.asarray(item)[None] for item in values])
         return list(rows.reshape(-1, *rows.shape[-3:]))
 
@@ -63,6 +65,8 @@ class Processor:
         """Of pictures, what the model takes beside the ids."""
         if self.direct:
             return dict(self.processor(images=images, return_tensors="pt"))
+        if self.name == "Gemma4":
+            return padded_patches([self.parts(image) for image in images], self.vision["patch_size"])
         parts = [torch.tensor(np.stack(self.parts(image))) for image in images]
         sides = [max(values.shape[i] for values in parts) for i in (-2, -1)]
         padded = [torch.nn.functional.pad(v, (0, sides[1] - v.shape[-1], 0, sides[0] - v.shape[-2])) for v in parts]
@@ -73,8 +77,8 @@ class Processor:
     def of_ids(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
         """What the model takes with ids: which of them are pictures."""
         kinds = ids == hf_images.IMAGE_TOKEN
-        if self.name.startswith("Qwen"):
-            return {"mm_token_type_ids": kinds.int()}
+        if self.name.startswith(("Qwen", "Gemma4")):
+            return {"mm_token_type_ids": kinds.long()}
         return {"token_type_ids": kinds.long()} if self.name == "Gemma3" else {}
 
 
@@ -90,6 +94,33 @@ def in_rows(values: np.ndarray, rows: int, columns: int, patch: int) -> np.ndarr
     """Patches row by row, each pixel by pixel, as a picture [3, height, width]."""
     parts = values[: rows * columns].reshape(rows, columns, patch, patch, 3)
     return parts.transpose(4, 0, 2, 1, 3).reshape(3, rows * patch, columns * patch)
+
+
+def patches_of(pixels: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels [1, 3, height, width] as Gemma 4 takes them: patches, pixels one after the other, and their places."""
+    _, _, height, width = pixels.shape
+    rows, columns = height // side, width // side
+    parts = pixels[0].reshape(3, rows, side, columns, side).transpose(1, 3, 2, 4, 0).reshape(rows * columns, -1)
+    places = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1).reshape(-1, 2)
+    return parts, places
+
+
+def pixels_of(found: Any, side: int) -> np.ndarray:
+    """The pixels [1, 3, height, width] of what Gemma 4's processor gives."""
+    places = np.asarray(found["image_position_ids"][0])
+    columns, rows = places.max(0) + 1
+    parts = np.asarray(found["pixel_values"][0])[(places >= 0).all(1)]
+    parts = parts.reshape(rows, columns, side, side, 3).transpose(4, 0, 2, 1, 3)
+    return parts.reshape(1, 3, rows * side, columns * side)
+
+
+def padded_patches(pictures: list[list[np.ndarray]], side: int) -> dict[str, torch.Tensor]:
+    """What Gemma 4 takes of pictures."""
+    both = [patches_of(np.stack(parts), side) for parts in pictures]
+    most = max(len(patches) for patches, _ in both)
+    given = np.stack([np.pad(patches, ((0, most - len(patches)), (0, 0))) for patches, _ in both])
+    places = np.stack([np.pad(p, ((0, most - len(p)), (0, 0)), constant_values=-1) for _, p in both])
+    return {"pixel_values": torch.tensor(given), "image_position_ids": torch.tensor(places)}
 
 
 def results(kind: str) -> dict[str, np.ndarray]:

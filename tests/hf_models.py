@@ -345,6 +345,8 @@ def weight(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     """Random values of a tensor: matrices of variance 1 / n_in, norms around 1, small biases; f32."""
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     values = rng.standard_normal(shape, dtype=np.float32)
+    if name.endswith(("_min", "_max")):  # limits
+        return (1 + abs(values)) * (-1 if name.endswith("_min") else 1)
     if len(shape) < 2:
         return 1 + 0.2 * values if name.endswith(("weight", "scalar", "scale")) else 0.1 * values
     return (values / np.sqrt(shape[-1])).astype(np.float32)

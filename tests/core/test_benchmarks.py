@@ -125,6 +125,14 @@ def test_models_measures_every_plot(tmp_path):
     assert [x for x, _ in plots["together"]["series"]["ggml"]] == [1, 2]
 
 
+def test_images_measures_both_types(tmp_path):
+    path = tmp_path / "images.json"
+    command = [sys.executable, FOLDER / "images.py", "--tiny", "--rounds", "1", "--threads", "1", "--json", path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert "ggml Q8_0" in done.stdout
+    assert set(json.loads(path.read_text())["tiny"]) == {"ggml F16", "ggml Q8_0"}
+
+
 def test_models_goes_on_without_a_library_that_ends(tmp_path):
     """A library that is not installed, or that aborts, has no rate."""
     path = tmp_path / "models.json"

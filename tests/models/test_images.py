@@ -149,7 +149,8 @@ def test_files_have_the_keys_that_are_known(converted):
     names = [tensor.name for tensor in gguf.GGUFReader(folder / "mmproj.gguf").tensors]
     families = {re.sub(r"\d+", "{bid}", name) for name in gguf.TENSOR_NAMES.values()}
     for name in names:
-        assert re.sub(r"\d+", "{bid}", re.sub(r"\.(weight(\.1)?|bias)$", "", name)) in families
+        if not name.endswith(("_min", "_max")):  # of Gemma 4
+            assert re.sub(r"\d+", "{bid}", re.sub(r"\.(weight(\.1)?|bias)$", "", name)) in families
 
 
 def test_folders_are_opened_without_files(converted):

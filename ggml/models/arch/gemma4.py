@@ -56,9 +56,13 @@ def embed(g):
 
 
 def inputs_of_layers(g):
-    """(norm(W x / sqrt(C)) + per_layer_token_embd[id] * sqrt(P)) / sqrt(2) of all L layers: [P, L, N]."""
+    """(norm(W x / sqrt(C)) + per_layer_token_embd[id] * sqrt(P)) / sqrt(2) of all L layers: [P, L, N].
+
+    x is the embedding of the token, or that of a picture, whose id is 0.
+    """
     c, size = g.config, g.config.own["per_layer"]
     x = g.points["token_embd"] if "token_embd" in g.points else gemma.embed(g)  # the latter in a part of the layers
+    x = g.with_pictures(x)
     own = g.embedding(g.inputs.ids, "per_layer_token_embd", c.n_vocab, size * c.n_layer)
     own = ggml.ggml_reshape_3d(g.ctx, g.scale(own, math.sqrt(size)), size, c.n_layer, g.n_tokens)
     y = g.scale(g.linear(x, "per_layer_model_proj", size * c.n_layer), 1 / math.sqrt(c.n_embd))

@@ -16,6 +16,7 @@ import ggml
 from ..._errors import bare as bare_message
 from ..vision import PROJECTORS as VISION
 from ..vision.encoder import ROPE_BASE
+from ..vision.gemma4v import BASE, TOKENS
 from ..vision.tower import ARCH, smallest, tower_nodes, vision_config
 from .checkpoint import TYPES, Checkpoint
 from .fields import Fields, optional_json
@@ -25,7 +26,7 @@ from .stored import Stored
 
 # What class names put before the names of an encoder's tensors, and of a projector's
 ENCODERS = ("vision_tower.vision_model.", "vision_tower.", "vision_model.", "visual.")
-PROJECTORS = ("multi_modal_projector.", "connector.", "visual_")
+PROJECTORS = ("multi_modal_projector.", "connector.", "visual_", "embed_vision.")
 F32 = ggml.GGML_TYPE_F32
 
 VIT = {
@@ -423,6 +424,77 @@ def qwen3(s: Settings) -> Keys:
     return keys | {"is_deepstack_layers": [i in taken for i in layers]}
 
 
+def gemma4v(s: Settings) -> Keys:
+    """Pictures keep their shape; `image_size` is the side of the largest square."""
+    v, images = s.vision, s.images
+    s.model.require("use_bidirectional_attention", None)  # where a picture's tokens see each other in some layers
+    v.require("attention_bias", False, default=False)
+    heads, width = v.integer("num_attention_heads", default=12, high=65536), v.integer("hidden_size", default=768)
+    v.require("num_key_value_heads", heads, default=heads)
+    v.require("head_dim", width // heads, default=width // heads)
+    theta = v.inside("rope_parameters").number("rope_theta", default=BASE)
+    if theta != BASE:
+        raise v.wrong("rope_theta", theta, f"{BASE:g}")
+    images.require("do_rescale", True, default=True)
+    images.require("do_normalize", False, default=False)
+    patch, side = (
+        v.integer("patch_size", default=16, high=1 << 10),
+        v.integer("pooling_kernel_size", default=3, high=64),
+    )
+    images.require("patch_size", patch, default=patch)
+    images.require("pooling_kernel_size", side, default=side)
+    tokens = images.integer("max_soft_tokens", default=TOKENS, high=1 << 14)
+    return {
+        "image_size": int(tokens**0.5) * side * patch,
+        "image_max_pixels": tokens * (side * patch) ** 2,
+        "patch_size": patch,
+        "projector.scale_factor": side,
+        "embedding_length": width,
+        "feed_forward_length": v.integer("intermediate_size", default=3072),
+        "block_count": v.integer("num_hidden_layers", default=16, high=4096),
+        "attention.head_count": heads,
+        "attention.layer_norm_epsilon": v.number("rms_norm_eps", default=1e-6, high=1.0),
+        "projection_dim": s.model.integer("hidden_size"),
+        "image_mean": [0.0] * 3,
+        "image_std": [1.0] * 3,
+    }
+
+
+def by_channel(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the weights of a convolution, of a matrix that takes pixels one after the other."""
+    return shape[0], 3, *(2 * (math.isqrt(shape[1] // 3),))
+
+
+def pixels_by_channel(c: Fields, values: np.ndarray) -> np.ndarray:
+    """Weights of pixels, which have their channels side by side, channel by channel."""
+    count, _, side, _ = values.shape
+    return values.reshape(count, side, side, 3).transpose(0, 3, 1, 2)
+
+
+def one(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a number."""
+    return (1,)
+
+
+GEMMA4V: dict[str, Any] = {
+    "patch_embedder.input_proj": Part("v.patch_embd", shape=by_channel, function=pixels_by_channel),
+    "patch_embedder.position_embedding_table": "v.position_embd.weight",
+    "std_bias": "v.std_bias",
+    "std_scale": "v.std_scale",
+    "encoder.layers.{}.input_layernorm": "v.blk.{}.ln1",
+    "encoder.layers.{}.post_attention_layernorm": "v.blk.{}.attn_post_norm",
+    "encoder.layers.{}.pre_feedforward_layernorm": "v.blk.{}.ln2",
+    "encoder.layers.{}.post_feedforward_layernorm": "v.blk.{}.ffn_post_norm",
+    "encoder.layers.{}.self_attn.q_norm": "v.blk.{}.attn_q_norm",
+    "encoder.layers.{}.self_attn.k_norm": "v.blk.{}.attn_k_norm",
+    "embedding_projection": "mm.input_projection",
+}
+for _old, _new in {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+                   "self_attn.o_proj": "attn_out", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+                   "mlp.down_proj": "ffn_down"}.items():  # fmt: skip
+    GEMMA4V[f"encoder.layers.{{}}.{_old}.linear"] = f"v.blk.{{}}.{_new}"
+    for _end in ("input_min", "input_max", "output_min", "output_max"):
+        GEMMA4V[f"encoder.layers.{{}}.{_old}.{_end}"] = Part(f"v.blk.{{}}.{_new}.{_end}", shape=one)
 VIT_BASE = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12,
             "image_size": 224}  # fmt: skip
 CLIP_VISION = {**VIT_BASE, "patch_size": 32, "layer_norm_eps": 1e-5, "model_type": "clip_vision_model"}
@@ -451,6 +523,8 @@ ROWS = [
     ImageRow("Gemma3ForConditionalGeneration", "gemma3",
              {**VIT, "mm_input_projection_weight": "mm.input_projection.weight",
               "mm_soft_emb_norm": Part("mm.soft_emb_norm", plus=1.0)}, gemma3, ("head.*",)),
+    ImageRow("Gemma4ForConditionalGeneration", "gemma4v", GEMMA4V, gemma4v,
+             defaults={"hidden_act": "gelu_pytorch_tanh"}),
     ImageRow("InternVLForConditionalGeneration", "internvl", INTERNVIT, internvl, ("embeddings.mask_token",)),
     ImageRow("Mistral3ForConditionalGeneration LlavaForConditionalGeneration:pixtral", "pixtral", PIXTRAL, pixtral),
     ImageRow("Idefics3ForConditionalGeneration SmolVLMForConditionalGeneration", "idefics3",
@@ -556,9 +630,12 @@ def image_weight(checkpoint: Checkpoint, stored: Stored, name: str, part: Part) 
         raise ValueError(f"convert: {stored.path}: tensor {stored.name!r} is {stored.dtype}: need {', '.join(TYPES)}")
     columns = part.columns is not None  # of patches, perhaps of films
     need = "[C, 3, 2, P, P] or [C, 3 P P]" if columns else "1 to 4 dimensions"
-    if 0 in stored.shape or (not is_patches(stored.shape) if columns else not 1 <= len(stored.shape) <= 4):
+    number = not stored.shape and part.shape is not None
+    fits = is_patches(stored.shape) if columns else number or 1 <= len(stored.shape) <= 4
+    if 0 in stored.shape or not fits:
         raise ValueError(f"convert: {stored.path}: tensor {stored.name!r} is {list(stored.shape)}: need {need}")
-    source = F32 if part.plus and name.endswith(".weight") else TYPES[stored.dtype][0]
+    changed = part.function is not None or (part.plus and name.endswith(".weight"))
+    source = F32 if changed else TYPES[stored.dtype][0]
     shape = part.reshaped(checkpoint.config, stored.shape)
     if columns:
         patch = math.isqrt(stored.shape[-1] // 3) if len(stored.shape) == 2 else stored.shape[-1]

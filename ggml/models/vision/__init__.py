@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import ggml
 
-from . import clip, gemma3, idefics3, internvl, ldp, lfm2, llava, pixtral, qwen2vl, qwen3vl, qwen25vl, siglip
+from . import clip, gemma3, gemma4v, idefics3, internvl, ldp, lfm2, llava, pixtral, qwen2vl, qwen3vl, qwen25vl, siglip
 
 
 class Projector(NamedTuple):
@@ -54,6 +54,7 @@ PROJECTORS = {
     "ldp": Projector(ldp, "<image>"),
     "ldpv2": Projector(ldp.SECOND, "<image>"),
     "gemma3": Projector(gemma3, "<start_of_image>", whole=True),
+    "gemma4v": Projector(gemma4v, "<|image|>", rms=True),
     "idefics3": Projector(idefics3, "<image>"),
     "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf),
     "lfm2": Projector(lfm2, "<image>"),

@@ -21,6 +21,8 @@ def project(g, x, columns):
     x = g.rms_norm(x, "mm.soft_emb_norm")
     w = g.weights.get("mm.input_projection.weight")
     w = g.weight("mm.input_projection.weight", w.contents.ne[0] if w is not None else 1, width)
+    if ggml.ggml_is_quantized(w.contents.type):  # rows of blocks can't become columns
+        raise ValueError("load: tensor 'mm.input_projection.weight' is quantised: need a float type")
     return ggml.ggml_mul_mat(ctx, ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, w)), x)
 
 
