@@ -112,8 +112,8 @@ def follow(runners: Sequence[Runner]) -> None:
 
 
 def _run(runner: Runner, shape: list[Any], data: memoryview) -> None:
-    fields: Any = [tuple(value) if isinstance(value, list) else value for value in shape]
-    step = runner.graphs.get(Shape(*fields), runner.memory)
+    values = [*shape[:-1], tuple(shape[-1])]  # JSON has no tuples
+    step = runner.graphs.get(Shape(*values), runner.memory)
     offset = 0
     for array in step.filled:
         array[...] = np.frombuffer(data[offset : offset + array.nbytes], array.dtype).reshape(array.shape)
