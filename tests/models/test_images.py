@@ -443,6 +443,34 @@ def test_more_pictures_than_the_context_has_room_for(model):
         model.chat([{"role": "user", "content": content}])
 
 
+def test_pictures_of_any_shape_in_bounded_memory(converted):
+    """Of every kind: the graphs that are kept are few, whatever sizes pictures have."""
+    tower = Tower(converted[2] / "mmproj.gguf", 1)
+    counts = [len(tower.encode(hf_images.picture(*size), "test").rows)
+              for size in [(1, 1), (200, 1), (1, 200), (3, 599), (7, 41), (41, 7), (90, 80)]]  # fmt: skip
+    assert min(counts) > 0 and len(tower.graphs) <= 2
+    for data in (b"", b"\x89PNG", base64.b64decode(data_url(PICTURES[0]).partition(",")[2])[:200]):
+        with pytest.raises(ValueError, match="test: the picture is damaged"):
+            tower.encode(data, "test")
+    tower.close()
+
+
+def test_an_encoder_of_another_model(converted, files):
+    """Where embeddings have the same size, the tokens that prompts need tell models apart."""
+    kind, _, folder = converted
+    with load(files[0], mmproj=folder / "mmproj.gguf") as model:
+        content = [{"type": "image", "image": PICTURES[0]}]
+        if not model.images.tower.row.tokens:
+            assert kind == "llava"
+            return
+        for call in (
+            lambda: model.image_tokens(PICTURES[0]),
+            lambda: model.chat([{"role": "user", "content": content}], max_tokens=1),
+        ):
+            with pytest.raises(ValueError, match="is an encoder for models that have a token '.*text.gguf has none"):
+                call()
+
+
 @pytest.mark.parametrize("url", ["/etc/hostname", "https://example.org/a.png", "file:///etc/hostname"])
 def test_strings_in_messages_are_no_paths(model, url):
     for part in ({"type": "image_url", "image_url": {"url": url}}, {"type": "image", "image": url}):

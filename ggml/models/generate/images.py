@@ -154,6 +154,11 @@ class Images:
         tower = self._encoder(caller)
         if tower.row.pooled:
             raise ValueError(f"{caller}: the model compares pictures with texts: no prompt can have a picture")
+        if tower.row.tokens and not any(map(self.prompts.tokenizer.has, tower.row.tokens)):
+            raise ValueError(
+                f"{caller}: {tower.file.path} is an encoder for models that have a token {tower.row.tokens[0]!r}: "
+                f"{self.runner.file.path} has none"
+            )
         ids: list[int] = []
         text = ""
         for i in range(max(len(texts), len(images))):

@@ -37,6 +37,7 @@ class Projector(NamedTuple):
         gelu: the function that `clip.use_gelu` means in files of this kind.
         rms: whether the encoder has RMS norms.
         whole: whether the tokens of a picture see each other, rather than those before them alone.
+        tokens: names of tokens, of which the vocabulary of a language model for this encoder has one; () for any.
         pooled: whether a picture has one embedding, to be compared with those of texts, and no mark.
     """
 
@@ -46,22 +47,24 @@ class Projector(NamedTuple):
     rms: bool = False
     whole: bool = False
     pooled: bool = False
+    tokens: tuple[str, ...] = ()
 
 
+QWEN_TOKENS = ("<|image_pad|>", "<|vision_start|>")
 QWEN = "<|vision_start|><|image_pad|><|vision_end|>"
 PROJECTORS = {
     "mlp": Projector(llava, "<image>"),
     "ldp": Projector(ldp, "<image>"),
     "ldpv2": Projector(ldp.SECOND, "<image>"),
-    "gemma3": Projector(gemma3, "<start_of_image>", whole=True),
-    "gemma4v": Projector(gemma4v, "<|image|>", rms=True),
-    "idefics3": Projector(idefics3, "<image>"),
-    "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf),
-    "lfm2": Projector(lfm2, "<image>"),
-    "pixtral": Projector(pixtral, "[IMG]", ggml.ggml_gelu_erf, rms=True),
-    "qwen2vl_merger": Projector(qwen2vl, QWEN, ggml.ggml_gelu_erf),
-    "qwen2.5vl_merger": Projector(qwen25vl, QWEN, ggml.ggml_gelu_erf, rms=True),
-    "qwen3vl_merger": Projector(qwen3vl, QWEN),
+    "gemma3": Projector(gemma3, "<start_of_image>", whole=True, tokens=("<start_of_image>",)),
+    "gemma4v": Projector(gemma4v, "<|image|>", rms=True, tokens=("<|image|>", "<|image>")),
+    "idefics3": Projector(idefics3, "<image>", tokens=("<image>", "<fake_token_around_image>")),
+    "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf, tokens=("<IMG_CONTEXT>", "<img>")),
+    "lfm2": Projector(lfm2, "<image>", tokens=("<image>", "<|image_start|>")),
+    "pixtral": Projector(pixtral, "[IMG]", ggml.ggml_gelu_erf, rms=True, tokens=("[IMG]",)),
+    "qwen2vl_merger": Projector(qwen2vl, QWEN, ggml.ggml_gelu_erf, tokens=QWEN_TOKENS),
+    "qwen2.5vl_merger": Projector(qwen25vl, QWEN, ggml.ggml_gelu_erf, rms=True, tokens=QWEN_TOKENS),
+    "qwen3vl_merger": Projector(qwen3vl, QWEN, tokens=QWEN_TOKENS),
     "clip": Projector(clip, "", ggml.ggml_gelu_erf, pooled=True),
     "siglip": Projector(siglip, "", pooled=True),
 }
