@@ -50,7 +50,6 @@ class Projector(NamedTuple):
     tokens: tuple[str, ...] = ()
 
 
-QWEN_TOKENS = ("<|image_pad|>", "<|vision_start|>")
 QWEN = "<|vision_start|><|image_pad|><|vision_end|>"
 PROJECTORS = {
     "mlp": Projector(llava, "<image>"),
@@ -60,11 +59,11 @@ PROJECTORS = {
     "gemma4v": Projector(gemma4v, "<|image|>", rms=True, tokens=("<|image|>", "<|image>")),
     "idefics3": Projector(idefics3, "<image>", tokens=("<image>", "<fake_token_around_image>")),
     "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf, tokens=("<IMG_CONTEXT>", "<img>")),
-    "lfm2": Projector(lfm2, "<image>", tokens=("<image>", "<|image_start|>")),
+    "lfm2": Projector(lfm2, "<image>"),
     "pixtral": Projector(pixtral, "[IMG]", ggml.ggml_gelu_erf, rms=True, tokens=("[IMG]",)),
-    "qwen2vl_merger": Projector(qwen2vl, QWEN, ggml.ggml_gelu_erf, tokens=QWEN_TOKENS),
-    "qwen2.5vl_merger": Projector(qwen25vl, QWEN, ggml.ggml_gelu_erf, rms=True, tokens=QWEN_TOKENS),
-    "qwen3vl_merger": Projector(qwen3vl, QWEN, tokens=QWEN_TOKENS),
+    "qwen2vl_merger": Projector(qwen2vl, QWEN, ggml.ggml_gelu_erf),
+    "qwen2.5vl_merger": Projector(qwen25vl, QWEN, ggml.ggml_gelu_erf, rms=True),
+    "qwen3vl_merger": Projector(qwen3vl, QWEN),
     "clip": Projector(clip, "", ggml.ggml_gelu_erf, pooled=True),
     "siglip": Projector(siglip, "", pooled=True),
 }
