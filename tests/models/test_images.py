@@ -458,11 +458,13 @@ def test_pictures_of_any_shape_in_bounded_memory(converted):
 def test_an_encoder_of_another_model(converted, files):
     """Where embeddings have the same size, the tokens that prompts need tell models apart."""
     kind, _, folder = converted
+    if kind.startswith(("llava", "lfm2", "qwen")):  # around whose pictures are no marks, or marks that may be texts
+        tower = Tower(folder / "mmproj.gguf")
+        assert not tower.row.tokens
+        tower.close()
+        return
     with load(files[0], mmproj=folder / "mmproj.gguf") as model:
         content = [{"type": "image", "image": PICTURES[0]}]
-        if not model.images.tower.row.tokens:
-            assert kind == "llava"
-            return
         for call in (
             lambda: model.image_tokens(PICTURES[0]),
             lambda: model.chat([{"role": "user", "content": content}], max_tokens=1),
