@@ -13,7 +13,7 @@ from typing import Any
 from .errors import ServeError
 from .options import Options
 
-PUBLIC = ("/", "/page.js", "/page.css", "/docs", "/docs.js", "/openapi.json", "/health")  # paths that need no key
+PUBLIC = ("/", "/page.js", "/page.css", "/docs", "/docs.js", "/health")  # paths that need no key
 NOBODY = "-"  # the client of requests without a key and an address
 
 
