@@ -59,6 +59,8 @@ class Header(NamedTuple):
 
 def is_example(path: Any) -> bool:
     """Whether a file begins as one of the example does."""
+    if not isinstance(path, (str, bytes, os.PathLike)):  # open() takes the number of a file, too, and closes it
+        return False
     try:
         with open(path, "rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -70,7 +72,7 @@ class Reader:
     """Reads a file from its beginning; what is missing raises ValueError."""
 
     def __init__(self, path: str) -> None:
-        self.path, self.file, self.left = path, open(path, "rb"), os.path.getsize(path)  # noqa: SIM115: see close
+        self.path, self.file, self.left = path, open(path, "rb"), os.path.getsize(path)  # noqa: SIM115 - see close
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= self.left:
