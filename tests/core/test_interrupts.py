@@ -62,8 +62,8 @@ def interrupted(action, line):
 
     def trace(frame, event, argument):
         nonlocal left
-        # a signal can't come before the last line of run: nothing is called between it and the compute
-        if frame.f_code.co_filename not in FILES or frame.f_code.co_name in ("run", "<genexpr>", "<listcomp>"):
+        # a signal can't come before the last line of computed: nothing is called between it and the compute
+        if frame.f_code.co_filename not in FILES or frame.f_code.co_name in ("computed", "<genexpr>", "<listcomp>"):
             return None
         if event == "line":
             left -= 1

@@ -124,9 +124,7 @@ class Images:
 
     def _encoded(self, caller: str, image: Any, most: int | None = None) -> Encoded:
         with self.runner.lock:
-            tower = self._encoder(caller)
-            with self.runner.busy():
-                return tower.encode(image, caller, most)
+            return self.runner.computed(self._encoder(caller).encode, image, caller, most)
 
     def image_tokens(self, image: Any) -> list[int]:
         """The tokens that stand for a picture in a prompt, with those of the texts that the model expects around it.

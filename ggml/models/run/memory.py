@@ -73,7 +73,6 @@ class Held:
 
     Attributes:
         ids: the tokens; changed by `append` and `cut`.
-        position: that of the token that follows them.
         exact: so many of them, the first ones, were computed with `exact`.
         further: so many of them, the first ones, the layer has seen that predicts further tokens.
         states: the states of the last tokens, as far as these were computed for that layer.
@@ -84,19 +83,28 @@ class Held:
 
     def __init__(self, tables: dict[int, PageTable], slot: Slot | None) -> None:
         self.ids: list[int] = []
-        self.position = 0
+        self._more = 0, 0  # of so many tokens, by how much their positions exceed their number
         self.exact = self.further = 0
         self.states = LastStates()
         self.adapter: str | None = None
         self.tables, self.slot = tables, slot
 
+    @property
+    def position(self) -> int:
+        """That of the token that follows the others."""
+        known, more = self._more
+        new = self.ids[known:]
+        if new:
+            more += taken(new) - len(new)
+            self._more = len(self.ids), more
+        return len(self.ids) + more
+
     def append(self, tokens: Sequence[int]) -> None:
         self.ids.extend(tokens)
-        self.position += taken(tokens)
 
     def cut(self, length: int) -> None:
         """Keeps the first `length` tokens."""
-        self.position -= taken(self.ids[length:])
+        self._more = 0, 0  # before the ids change: an interrupt may come in between
         del self.ids[length:]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -251,22 +250,20 @@ class Runner(LockOwner):
         self.graphs.abandon()
         self.forget_sequences()
 
-    @contextmanager
-    def busy(self) -> Iterator[None]:
-        """This thread computes: callbacks can't call the model."""
-        try:
+    def computed(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a function that computes: callbacks can't call the model meanwhile."""
+        try:  # not a context manager: an interrupt may come between its entry and the `with`
             self.computing = threading.get_ident()
-            yield
+            return function(*arguments)
         finally:
             self.computing = None
 
     # ---- computing ---------------------------------------------------------------------------------------------------
     def run(self, step: Step) -> None:
         """Computes a graph."""
-        with self.busy():
-            if self.leader is not None:
-                self.leader.run(step)
-            step.run()
+        if self.leader is not None:
+            self.leader.run(step)
+        self.computed(step.run)
         if self.tracer is not None:
             self.tracer.collect(step)
 
