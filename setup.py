@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parent
 SIMD = Path("ggml/_simd")
 JOBS = int(os.environ.get("GGML_JOBS", os.cpu_count() or 1))
 WINDOWS, MAC = sys.platform == "win32", sys.platform == "darwin"
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 INSTRUMENTED = any(os.environ.get(name) for name in ("GGML_SANITIZE", "GGML_COVERAGE"))
 # Modules whose functions a program calls rarely: they are compiled for size, which makes them smaller by a quarter.
 RARE = re.compile(
@@ -221,8 +222,9 @@ class Build(build_ext):
         common = [*cflags, f"-DGG_ARCH_{machine()}"]
         # The checks add and multiply sizes from the caller before they compare them with limits: these may overflow.
         wrap = "/clang:-fwrapv" if WINDOWS else "-fwrapv"
+        several, suffix = (["-DGG_FREE_THREADED"], "_free.o") if FREE_THREADED else ([], ".o")
         jobs = [
-            (src, out / f"{src.parent.name}_{src.stem}.o", [*common, *omp, wrap])
+            (src, out / f"{src.parent.name}_{src.stem}{suffix}", [*common, *omp, wrap, *several])
             for src in sorted(SIMD.rglob("*.c"))
             if src.parent.name != "isa"
         ]
@@ -358,9 +360,10 @@ class Wheel(bdist_wheel):
 
 
 os.chdir(ROOT)
-headers = [str(p) for folder in ("runtime", "tables", "quants") for p in sorted((SIMD / folder).glob("*.h"))]
+headers = ["ggml/_sections.h"]
+headers += [str(p) for folder in ("runtime", "tables", "quants") for p in sorted((SIMD / folder).glob("*.h"))]
 modules = [
-    Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml/_simd"], depends=headers)
+    Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml", "ggml/_simd"], depends=headers)
     for p in sorted(Path("ggml").rglob("*.pyx"))
 ]
 shared = "ggml._cython"  # what Cython would otherwise write into each module: the types of functions, memory views
@@ -372,6 +375,7 @@ directives = {
     "embedsignature": False,
     "auto_pickle": False,
     "legacy_implicit_noexcept": False,
+    "freethreading_compatible": True,
 }
 
 

@@ -39,11 +39,10 @@ except ValueError as _error:  # GGML_ISA is invalid
     if _os.path.basename(_sys.argv[0]) in ("ggml", "ggml.exe", "-m"):
         _sys.exit(f"ggml: {_error}")
     raise
-if not getattr(_sys, "_is_gil_enabled", lambda: True)():
-    raise ImportError("ggml: the extension modules need the GIL: unset PYTHON_GIL and leave out -X gil=0")
 from ._absent import ctypes_function_for_shared_library, load_shared_library  # noqa: E402, F401
 from ._annotations import annotate as _annotate  # noqa: E402
 from ._constants import *  # noqa: E402, F403
+from ._sections import share as _share  # noqa: E402
 from ._structs import *  # noqa: E402, F403
 
 __version__ = "0.1.0"
@@ -60,6 +59,7 @@ _modules = [_core]
 for _room in ("_tensor", "_system", "_ops", "_graph", "_backend", "_io"):
     for _found in _iter_modules(_import_module("." + _room, __name__).__path__, f"{__name__}.{_room}."):
         _modules.append(_import_module(_found.name))
+_share(_modules)
 for _module in _modules:
     globals().update({k: v for k, v in vars(_module).items() if k.startswith(("ggml_", "gguf_"))})
 globals().update(_absent.functions)

@@ -227,6 +227,15 @@ cdef str name_text(const ggml_tensor *t)
 cdef str tensor_text(const ggml_tensor *t)
 cdef str node_text(const ggml_tensor *t)
 
+# ---- sections: calls of several threads without a GIL (see _sections.h) -----------------------------------------------
+# Around what the GIL is released for, and around callbacks: other threads may change everything meanwhile.
+#     section = section_pause(); ...; section_back(section)
+cdef int section_pause() noexcept nogil
+# Before what other threads look up is changed; also ended by section_back().
+cdef int section_alone() noexcept nogil
+cdef void section_back(int before) noexcept nogil
+cdef bint has_gil() noexcept nogil          # whether this build is for a Python with a GIL
+
 # ---- memory of the C library, which free() releases: both raise MemoryError ------------------------------------------
 # n zeroed elements of `size` bytes; at least one byte.
 cdef void *allocate(size_t n, size_t size) except NULL

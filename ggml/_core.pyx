@@ -25,6 +25,14 @@ cdef extern from "Python.h":
 cdef extern from "runtime/engine.h" nogil:
     enum: GGML_UNARY_OP_COUNT
     void gg_clear_tensor(ggml_tensor *t)
+cdef extern from "_sections.h" nogil:
+    enum: GG_SHARED, GG_ALONE
+    int gg_section_enter(int section)
+    int gg_section_pause()
+    void gg_section_back(int before)
+    int gg_sections_begin()
+cdef extern from "_sections.h":
+    const char *gg_section_guard(PyObject *function, int section)
 cdef extern from "runtime/mapped.h" nogil:
     gg_mapped *gg_mapped_new(void *base, size_t size, int fd)
     bint gg_mapped_changed(const gg_mapped *m)
@@ -38,6 +46,8 @@ cdef extern from "runtime/memory.h" nogil:
     void gg_region_leave(gg_region *r)
     bint gg_pin(gg_pins *p, ggml_tensor **nodes, int n)
     void gg_unpin(gg_pins *p)
+    int (*gg_change_begin)()
+    void (*gg_change_end)(int before)
     void *gg_pages_alloc(size_t size)
     void *gg_pages_of_file(int fd, size_t size)
     void gg_pages_free(void *p, size_t size)
@@ -83,6 +93,11 @@ cdef extern from "runtime/fuse.h" nogil:
     void gg_fuse_enable(bint on)
 cdef extern from *:
     """
+    #ifdef Py_GIL_DISABLED
+    #define GG_HAS_GIL 0
+    #else
+    #define GG_HAS_GIL 1
+    #endif
     #if defined __clang__
     #define GG_COMPILER "clang " __clang_version__
     #elif defined __GNUC__
@@ -144,6 +159,7 @@ cdef extern from *:
     static PyObject *gg_spare_take(void) { return NULL; }
     #endif
     """
+    bint GG_HAS_GIL
     void gg_spare_init(PyTypeObject *type)
     PyObject *gg_spare_take()
     const char *GG_COMPILER
@@ -155,6 +171,34 @@ cdef extern from *:
         PyObject *b_objects
 
 engine = &gg_engine_table
+
+# ---- sections --------------------------------------------------------------------------------------------------------
+cdef int section_pause() noexcept nogil:
+    return gg_section_pause()
+
+cdef int section_alone() noexcept nogil:
+    return gg_section_enter(GG_ALONE)
+
+cdef void section_back(int before) noexcept nogil:
+    gg_section_back(before)
+
+cdef bint has_gil() noexcept nogil:
+    return GG_HAS_GIL
+
+def has_gil_here():
+    """Whether this build is for a Python with a GIL."""
+    return GG_HAS_GIL
+
+def guard(function, shares):
+    """Lets a function run in a section from now on (bool: one that it shares). Does nothing where there is a GIL."""
+    cdef const char *problem = gg_section_guard(<PyObject *>function, GG_SHARED if shares else GG_ALONE)
+    if problem != NULL:
+        raise ImportError(f"ggml: {function!r} can't run without the GIL: {problem.decode()}")
+
+if not GG_HAS_GIL:
+    if gg_sections_begin():
+        raise ImportError("ggml: the system has no room for another variable of threads")
+    gg_change_begin, gg_change_end = section_alone, section_back
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
 cdef int enter(const char *name) noexcept:
@@ -1265,10 +1309,13 @@ def unwatch():
 
 def run_callback(function, tuple args):
     """The result of a callback, which may be a function of ctypes; raises what it raised."""
+    cdef int section
     watch()
+    section = gg_section_pause()
     try:
         result = function(*args)
     finally:
+        gg_section_back(section)
         unwatch()
     raise_deferred()
     return result
@@ -1288,6 +1335,7 @@ cdef class Guard:
 
     def __call__(self, *args):
         cdef const char *caller = gg_running
+        cdef int section = gg_section_pause()
         try:
             result = self.function(*args)
             if self.restype is None:
@@ -1298,6 +1346,7 @@ cdef class Guard:
             defer_error(error)
             return self.on_error
         finally:
+            gg_section_back(section)
             enter(caller)                   # the callback may have called other functions
 
 _structs._core_guard = Guard

@@ -8,7 +8,7 @@ import ctypes
 from cpython.object cimport PyObject
 from libc.stdlib cimport free
 
-from ._core cimport allocate, engine, fail, repr_short
+from ._core cimport allocate, engine, fail, has_gil, repr_short, section_alone, section_back
 
 cdef enum:
     DEAD = 4096
@@ -30,14 +30,19 @@ cdef inline Near *near_of(void *at) noexcept:
 
 cdef PyObject *handle_at(void *at) except? NULL:
     cdef Near *n = near_of(at)
-    if n.at != at:
+    cdef PyObject *handle = n.handle
+    if n.at != at or not has_gil():         # without a GIL another thread may be writing to it
         found = live.get(<size_t>at)
-        n.at, n.handle = at, <PyObject *>found if found is not None else NULL
-    return n.handle
+        handle = <PyObject *>found if found is not None else NULL
+        if has_gil():
+            n.at, n.handle = at, handle
+    return handle
 
 cdef int known(Handle h) except -1:
+    cdef int section = section_alone()
     near_of(h.at).at = NULL
     live[<size_t>h.at] = h
+    section_back(section)
     return 0
 
 cdef class Handle:
@@ -48,12 +53,14 @@ cdef class Handle:
 
     cdef int close(self) except -1:
         global n_dead
+        cdef int section = section_alone()
         near_of(self.at).at = NULL
-        if live.pop(<size_t>self.at, None) is None or self.foreign:
-            return 0
-        free(dead[n_dead % DEAD])
-        dead[n_dead % DEAD] = self.at
-        n_dead += 1
+        closed = live.pop(<size_t>self.at, None)
+        if closed is not None and not self.foreign:
+            free(dead[n_dead % DEAD])
+            dead[n_dead % DEAD] = self.at
+            n_dead += 1
+        section_back(section)
         return 0
 
 cdef Handle opened(Handle h):

@@ -13,9 +13,9 @@ from .._core cimport (
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
     GG_MESSAGE, allocate, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_path, arg_size,
     arg_tensor, arg_tensors, arg_text, cbool, check_data, check_files, engine, enter, entered, fail, function_name,
-    gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan,
-    ggml_object, ggml_tensor, graph_expand, graph_new, hold_owners, name_text, pins_hold, pins_release, repr_short,
-    wrap_graph, wrap_handle, wrap_tensor,
+    gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object,
+    ggml_tensor, graph_expand, graph_new, hold_owners, name_text, pins_hold, pins_release, repr_short, section_back,
+    section_pause, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
 from .._params cimport glu_params, unary_params
@@ -617,12 +617,14 @@ cdef int compute_nodes(gg_call *call, int first, const char *caller) except? -99
 
     Returns GGML_STATUS_SUCCESS or GGML_STATUS_ABORTED; raises if an operation, a callback or an allocation failed.
     """
-    cdef int status
+    cdef int status, section
     if recorders:
         status = compute_recorded(call)
     else:
+        section = section_pause()
         with nogil:
             status = engine.compute(call)
+        section_back(section)
     enter(caller)                                        # callbacks may have entered other functions
     if call.exception != NULL:
         error = <object><PyObject *>call.exception
@@ -643,10 +645,12 @@ cdef int run(ggml_cgraph *g, gg_call *call) except? -99:
     Callbacks and other threads may change the graph or free its memory meanwhile. Therefore the list of nodes is copied
     and their memory is held; after an operation that calls a callback, the following nodes are checked again.
     """
-    cdef gg_prepared *prepared = engine.prepared_find(g)
+    cdef gg_prepared *prepared = NULL
     call.poll = poll_signals
     call.single = call.abort != NULL or recorders > 0
-    if prepared != NULL and call.abort == NULL:          # a prepared graph has no callbacks
+    if call.abort == NULL:                               # a prepared graph has no callbacks
+        prepared = engine.prepared_find(g)
+    if prepared != NULL:
         return run_prepared(prepared, call)
     watch()
     try:

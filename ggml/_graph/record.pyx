@@ -7,7 +7,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
 from .._core cimport (
-    GGML_MAX_SRC, engine, gg_call, gg_lane, gg_nbytes, gg_node_facts, gg_profile, gg_span, ggml_tensor,
+    GGML_MAX_SRC, engine, gg_call, gg_lane, gg_nbytes, gg_node_facts, gg_profile, gg_span, ggml_tensor, section_back,
+    section_pause,
 )
 
 cdef struct Place:                      # where a tensor lies
@@ -134,7 +135,7 @@ cdef int keep_spans(Call kept, gg_profile *profile) except -1:
 cdef int compute_recorded(gg_call *call) except? -99:
     """As engine.compute; the profiles that are on receive what happened. Without memory for it, they count it only."""
     cdef gg_profile *profile = NULL
-    cdef int status
+    cdef int status, section
     cdef Call kept = Call()
     cdef Recorder r
     cdef list receiving = list(receivers)
@@ -149,8 +150,10 @@ cdef int compute_recorded(gg_call *call) except? -99:
     call.profile = profile
     kept.thread = get_ident()
     kept.start = engine.clock_ns()
+    section = section_pause()
     with nogil:
         status = engine.compute(call)
+    section_back(section)
     kept.end = engine.clock_ns()
     call.profile = NULL
     kept.status = status

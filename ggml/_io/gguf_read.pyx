@@ -17,7 +17,7 @@ from libc.string cimport memchr, memcpy
 from .._core cimport (
     GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, check_file, engine, enter,
     fail, file_region, function_name, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, is_path, keep,
-    new_tensor, repr_short, resized, set_name,
+    new_tensor, repr_short, resized, section_back, section_pause, set_name,
 )
 from .._enums cimport GGML_TYPE_I8
 from .._handle cimport HANDLE, opened
@@ -97,10 +97,12 @@ cdef class StdioSource(Source):
     cdef FILE *file
 
     cdef size_t fill(self, uint8_t *out, size_t offset, size_t n) except? 0:
+        cdef int section = section_pause()
         with nogil:
             if gg_seek(self.file, <long long>offset, SEEK_SET):
                 n = 0
             n = fread(out, 1, n, self.file)
+        section_back(section)
         return n
 
 cdef class CallbackSource(Source):

@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     arg_bool, arg_buffer, arg_int32, arg_path, arg_size, arg_tensor, arg_text, arg_type, check_data, engine, fail,
-    gg_contiguous, gg_mul, gg_types, ggml_tensor, node_init, repr_short, set_name,
+    gg_contiguous, gg_mul, gg_types, ggml_tensor, node_init, repr_short, section_back, section_pause, set_name,
 )
 from .._enums cimport GGML_OP_NONE
 from .gguf cimport (
@@ -445,9 +445,12 @@ cdef class Stdio:
     def write(self, data):
         cdef const uint8_t[::1] view = data
         cdef size_t n = <size_t>view.shape[0], done = 0
+        cdef int section
         if n:
+            section = section_pause()
             with nogil:
                 done = fwrite(&view[0], 1, n, self.file)
+            section_back(section)
         if done < n:
             raise OSError("writing failed")
 

@@ -20,9 +20,9 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, strchr
 
 from .._core cimport (
-    GG_TYPE_MAX, allocate, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, check_file,
-    engine, enter, fail, gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor,
-    keep, new_tensor, node_append, node_init, region_owner, repr_short, wrap_tensor,
+    GG_TYPE_MAX, allocate, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, check_file, engine,
+    enter, fail, gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep,
+    new_tensor, node_append, node_init, region_owner, repr_short, section_back, section_pause, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_NONE, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32,
@@ -500,6 +500,7 @@ cdef object decoded(ggml_tensor *t):
     out = numpy.empty(shape, numpy.float32)
     PyObject_GetBuffer(out, &view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
     y = <float *>view.buf
+    cdef int section = section_pause()
     with nogil:
         for i3 in range(as_is.ne[3]):
             for i2 in range(as_is.ne[2]):
@@ -511,6 +512,7 @@ cdef object decoded(ggml_tensor *t):
                         for i0 in range(n):
                             y[i0] = gg_bf16_to_f32((<const uint16_t *>(row + <size_t>i0 * as_is.nb[0]))[0])
                     y += n
+    section_back(section)
     PyBuffer_Release(&view)
     out.setflags(write=False)                # writes would not reach the tensor
     return out

@@ -8,7 +8,7 @@ from libc.string cimport memset
 
 from .._core cimport (
     arg_buffer, arg_extent, arg_size, arg_type, arg_type_number, engine, enter, fail, gg_region, gg_row_size, gg_types,
-    region_holding,
+    region_holding, section_back, section_pause,
 )
 from .. import _structs
 
@@ -161,8 +161,10 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     parts = (job.rows + job.step - 1) // job.step
     beyond = bytearray(parts * sizeof(int64_t))
     job.beyond = <int64_t *><char *>beyond
+    cdef int section = section_pause()
     with nogil:
         engine.parallel_for(<int>n_threads, parts, quantize_part, &job)
+    section_back(section)
     if job.failed:
         fail(ValueError, f"there is no conversion to {type_name(job.type)}")
     for i in range(parts):

@@ -4,7 +4,7 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     arg_buffer, arg_extent, arg_float, arg_int, arg_int32, engine, enter, fail, gg_bf16_to_f32, gg_f16_to_f32,
-    gg_f32_to_bf16, gg_f32_to_f16,
+    gg_f32_to_bf16, gg_f32_to_f16, section_back, section_pause,
 )
 from .._enums cimport GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32
 from .. import _constants, _structs
@@ -93,9 +93,12 @@ cdef object convert_to_f32(int type, object x, const char *x_name, object y, con
     cdef int64_t k = arg_extent(n, n_name)
     cdef void *a = arg_array(x, x_name, k, 2)
     cdef void *b = arg_array(y, y_name, k, 4)
+    cdef int section
     if k:
+        section = section_pause()
         with nogil:
             engine.isa_active().to_f32[type](a, <float *>b, k)
+        section_back(section)
 
 cdef object convert_from_f32(int type, object x, const char *x_name, object y, const char *y_name, object n,
                              const char *n_name):
@@ -103,9 +106,12 @@ cdef object convert_from_f32(int type, object x, const char *x_name, object y, c
     cdef int64_t k = arg_extent(n, n_name)
     cdef void *a = arg_array(x, x_name, k, 4)
     cdef void *b = arg_array(y, y_name, k, 2)
+    cdef int section
     if k:
+        section = section_pause()
         with nogil:
             engine.isa_active().from_f32[type](<float *>a, b, k)
+        section_back(section)
 
 def ggml_fp16_to_fp32_row(fp16, fp32, n):
     """Converts an array of half-precision numbers to float32.

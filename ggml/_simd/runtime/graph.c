@@ -108,7 +108,7 @@ static int enter(ggml_cgraph *g, ggml_tensor *t, bool compute) {
 }
 
 typedef struct { ggml_tensor *t; int next; } frame;
-static struct { frame *v; size_t cap; } stack;   /* kept between calls (under the GIL) */
+static GG_OF_THREAD struct { frame *v; size_t cap; } stack;
 
 static bool push(size_t *depth, ggml_tensor *t) {
     if (*depth == stack.cap) {
@@ -201,9 +201,16 @@ static void forget(ggml_cgraph *g, int n_nodes, int n_leafs) {
 }
 
 int gg_graph_expand(ggml_cgraph *g, ggml_tensor *root, bool compute, const ggml_tensor **bad) {
+    static gg_lock locks[64];               /* one of them belongs to each graph, and keeps its counts within bounds */
+    gg_lock *const lock = &locks[((uintptr_t)g >> 4) * 0x9e3779b97f4a7c15u >> 58];
     *bad = NULL;
+    gg_lock_take(lock);
     const int n_nodes = g->n_nodes, n_leafs = g->n_leafs;
     const int st = expand(g, root, compute, bad);
     if (st) forget(g, n_nodes, n_leafs);
+    gg_lock_open(lock);
+#ifdef GG_FREE_THREADED
+    free(stack.v), stack.v = NULL, stack.cap = 0;           /* the thread may end */
+#endif
     return st;
 }

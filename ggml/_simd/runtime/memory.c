@@ -10,8 +10,18 @@
 #endif
 
 /* ---- regions: an array of each kind, sorted by address ----------------------------------------------------------- */
-static struct { gg_region **v; size_t n, cap; gg_region *last; } live[GG_REGION_KINDS];
+static struct { gg_region **v; size_t n, cap; uint64_t changes; } live[GG_REGION_KINDS];
 static uint64_t serials, epoch;
+/* What was found last: calls look up the same ranges one after the other. It holds as long as nothing has changed. */
+static GG_OF_THREAD struct { gg_region *region; uint64_t changes; } recent[GG_REGION_KINDS];
+
+/* What threads look up changes while no other thread looks: between the two. */
+int (*gg_change_begin)(void);
+void (*gg_change_end)(int before);
+static int begin_change(void) { return gg_change_begin ? gg_change_begin() : 0; }
+static void end_change(int before) {
+    if (gg_change_end) gg_change_end(before);
+}
 
 uint64_t gg_region_epoch(void) { return epoch; }
 
@@ -41,11 +51,12 @@ static inline bool holds(const gg_region *r, const void *addr) {
 }
 
 gg_region *gg_region_find(int kind, const void *addr) {
-    gg_region *r = live[kind].last;
-    if (r && holds(r, addr)) return r;
+    if (recent[kind].changes == live[kind].changes && recent[kind].region && holds(recent[kind].region, addr))
+        return recent[kind].region;
     const size_t i = position(kind, addr);
     if (!i || !holds(live[kind].v[i - 1], addr)) return NULL;
-    return live[kind].last = live[kind].v[i - 1];
+    recent[kind].changes = live[kind].changes;
+    return recent[kind].region = live[kind].v[i - 1];
 }
 gg_region *gg_region_overlap(int kind, const void *base, size_t size) {
     gg_region *r = gg_region_find(kind, base);
@@ -61,7 +72,7 @@ static void forget_callers(const void *base, size_t size) {
         if (!r->ctx) gg_region_leave(r);
     }
 }
-bool gg_region_add(int kind, gg_region *r) {
+static bool enter_region(int kind, gg_region *r) {
     if (r->mapped) forget_callers(r->base, r->size);
     if (live[kind].n == live[kind].cap) {
         const size_t cap = live[kind].cap ? 2 * live[kind].cap : 64;
@@ -70,20 +81,30 @@ bool gg_region_add(int kind, gg_region *r) {
         live[kind].v = v, live[kind].cap = cap;
     }
     insert(live[kind].v, live[kind].n++, r);
+    live[kind].changes++;
     r->serial = ++serials;
     return true;
 }
+bool gg_region_add(int kind, gg_region *r) {
+    const int before = begin_change();
+    const bool added = enter_region(kind, r);
+    end_change(before);
+    return added;
+}
 void gg_region_remove(int kind, gg_region *r) {
-    if (!take_out(live[kind].v, live[kind].n, r)) return;
-    live[kind].n--;
-    epoch++;
-    if (live[kind].last == r) live[kind].last = NULL;
+    const int before = begin_change();
+    if (take_out(live[kind].v, live[kind].n, r)) {
+        live[kind].n--;
+        live[kind].changes++;
+        epoch++;
+    }
+    end_change(before);
 }
 
 /* ---- quarantine -------------------------------------------------------------------------------------------------- */
 /* Freed arenas, oldest first. Their addresses stay reserved for a while, and the oldest are released first. An arena
- * with views stays until the last view is released. All functions but release_reserved are called under the GIL; any
- * thread whose allocation fails calls that one, so a lock protects the list and the regions in it. */
+ * with views stays until the last view is released. Any thread whose allocation fails calls release_reserved, so a lock
+ * protects the list and the regions in it. */
 enum { QUARANTINE = 1024 };
 static gg_region *oldest, **newest = &oldest;   /* newest: the last field `next` */
 static gg_region *by_address[QUARANTINE + 1];   /* the same, sorted */
@@ -170,8 +191,11 @@ void gg_region_retire(gg_region *r) {
     unlock();
 }
 void gg_region_leave(gg_region *r) {
-    if (r->views) r->freed = r->orphan = true;
-    else free(r);
+    lock();
+    const bool viewed = r->views;
+    if (viewed) r->freed = r->orphan = true;
+    unlock();
+    if (!viewed) free(r);
 }
 bool gg_region_stale(const void *addr) {
     lock();
@@ -189,30 +213,34 @@ gg_region *gg_region_of_data(const void *addr) {
     return r;
 }
 void gg_region_view(gg_region *r, int delta) {
+#ifndef GG_FREE_THREADED                    /* where other threads may count views now, or free the range */
     if (!r->freed) { r->views += delta; return; }
+#endif
     lock();
     r->views += delta;
-    if (!r->views && r->orphan) region_destroy(r);
-    else if (!r->views) region_rest(r);
+    if (!r->views && r->freed) {
+        if (r->orphan) region_destroy(r);
+        else region_rest(r);
+    }
     unlock();
 }
 
 /* ---- pins -------------------------------------------------------------------------------------------------------- */
 static bool pin_new(gg_pins *p, gg_region **last, const void *addr) {
-    static uint64_t id;
+    static uint64_t ids;
     gg_region *r = gg_region_of_data(addr);
     if (!r) r = gg_region_find(GG_STRUCT, addr);
     if (!r) return true;                                   /* memory of a caller that is not registered */
     *last = r;
-    if (!p->id) p->id = ++id;
-    if (r->pins == p->id) return true;
+    if (!p->id) p->id = gg_next(&ids);
+    if (__atomic_load_n(&r->pins, __ATOMIC_RELAXED) == p->id) return true;
     if (p->n == p->cap) {
         const size_t cap = p->cap ? 2 * p->cap : 8;
         gg_region **v = gg_realloc(p->v, cap * sizeof *v);
         if (!v) return false;
         p->v = v, p->cap = cap;
     }
-    r->pins = p->id;
+    __atomic_store_n(&r->pins, p->id, __ATOMIC_RELAXED);
     gg_region_view(r, 1);
     p->v[p->n++] = r;
     return true;
@@ -244,20 +272,22 @@ enum { FIRST_CHUNK = 1 << 20, TOUCH = 1 << 17 };
  * address soon. */
 static ggml_context *dead[4096];
 static size_t n_dead;
-static struct { ggml_context **v; size_t n, cap; } contexts;
-static ggml_context *last_context;
+static struct { ggml_context **v; size_t n, cap; uint64_t changes; } contexts;
+static GG_OF_THREAD struct { ggml_context *context; uint64_t changes; } recent_context;
 
 ggml_context *gg_context_find(const void *handle) {
-    if (handle && handle == last_context) return last_context;
+    if (handle && handle == recent_context.context && recent_context.changes == contexts.changes)
+        return recent_context.context;
     size_t lo = 0, hi = contexts.n;
     while (lo < hi) {
         const size_t mid = (lo + hi) / 2;
         if ((uintptr_t)contexts.v[mid] < (uintptr_t)handle) lo = mid + 1; else hi = mid;
     }
     if (lo == contexts.n || contexts.v[lo] != handle) return NULL;
-    return last_context = contexts.v[lo];
+    recent_context.changes = contexts.changes;
+    return recent_context.context = contexts.v[lo];
 }
-static bool context_enter(ggml_context *ctx) {
+static bool enter_context(ggml_context *ctx) {
     if (contexts.n == contexts.cap) {
         const size_t cap = contexts.cap ? 2 * contexts.cap : 64;
         ggml_context **v = gg_realloc(contexts.v, cap * sizeof *v);
@@ -267,13 +297,20 @@ static bool context_enter(ggml_context *ctx) {
     size_t i = contexts.n++;
     for (; i && (uintptr_t)contexts.v[i - 1] > (uintptr_t)ctx; i--) contexts.v[i] = contexts.v[i - 1];
     contexts.v[i] = ctx;
+    contexts.changes++;
     return true;
+}
+static bool context_enter(ggml_context *ctx) {
+    const int before = begin_change();
+    const bool entered = enter_context(ctx);
+    end_change(before);
+    return entered;
 }
 static void context_leave(ggml_context *ctx) {
     size_t i = 0;
     while (contexts.v[i] != ctx) i++;
     memmove(contexts.v + i, contexts.v + i + 1, (--contexts.n - i) * sizeof *contexts.v);
-    last_context = NULL;
+    contexts.changes++;
     free(dead[n_dead % 4096]);
     dead[n_dead++ % 4096] = ctx;
 }
@@ -307,7 +344,7 @@ ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc) {
     return NULL;
 }
 static size_t chunk_end(const ggml_context *ctx) {   /* bytes used of the current chunk */
-    const ggml_object *o = ctx->last;
+    const ggml_object *o = __atomic_load_n(&ctx->last, __ATOMIC_ACQUIRE);
     return o && holds(ctx->chunk, o) ? o->offs + o->size : 0;
 }
 void (*gg_on_release)(const gg_region *region);
@@ -320,10 +357,13 @@ static void chunk_release(gg_region *r) {
     gg_region_retire(r);
 }
 void gg_context_free(ggml_context *ctx) {
+    const int before = begin_change();
     for (gg_region *r = ctx->chunk, *prev; r; r = prev) prev = r->prev, chunk_release(r);
     context_leave(ctx);
+    end_change(before);
 }
 void gg_context_reset(ggml_context *ctx) {
+    const int before = begin_change();
     while (ctx->chunk->prev) {
         gg_region *r = ctx->chunk;
         ctx->chunk = r->prev;
@@ -335,10 +375,13 @@ void gg_context_reset(ggml_context *ctx) {
     ctx->chunk->serial = ++serials, epoch++;
     ctx->chunk->gaps = 0;
     if (ctx->chunk->mapped) gg_poison(ctx->chunk->base, ctx->chunk->size);
+    end_change(before);
 }
 size_t gg_context_used(const ggml_context *ctx) { return ctx->closed + chunk_end(ctx) - ctx->chunk->gaps; }
 
-ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t *need) {
+/* A new object in the current chunk, or NULL: there is no room. *grow: the size of the chunk that would have it, 0 if the
+ * context does not grow. */
+static ggml_object *place(ggml_context *ctx, int type, size_t size, size_t *need, size_t *grow) {
     const size_t asked = size, left = ctx->chunk->slack - ctx->chunk->gaps;
     size_t end = chunk_end(ctx), gap = end && left >= GG_RED_ZONE ? GG_RED_ZONE : 0, total;
     *need = (size_t)-1;
@@ -354,16 +397,9 @@ ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t 
         *need = ctx->closed + total - gaps;
         if (!ctx->grows) return NULL;
         const size_t twice = 2 * (ctx->chunk->size - ctx->chunk->slack);
-        size_t next = twice < (size_t)1 << 30 ? twice : (size_t)1 << 30;
-        if (next < size + sizeof(ggml_object)) next = size + sizeof(ggml_object);
-        gg_region *r = chunk_new(ctx, NULL, next);
-        if (!r) return NULL;
-        r->prev = ctx->chunk;
-        end -= gap, gap = 0;
-        ctx->closed += end - ctx->chunk->gaps;
-        ctx->chunk->used = end;
-        ctx->chunk = r, ctx->touched = 0;
-        end = 0;
+        *grow = twice < (size_t)1 << 30 ? twice : (size_t)1 << 30;
+        if (*grow < size + sizeof(ggml_object)) *grow = size + sizeof(ggml_object);
+        return NULL;
     }
     ctx->chunk->gaps += gap;
     const size_t head = end + sizeof(ggml_object) + sizeof(ggml_tensor);
@@ -376,9 +412,37 @@ ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t 
     gg_unpoison(o, sizeof *o + asked);
     *o = (ggml_object){.offs = end + sizeof *o, .size = size, .type = type};
     if (ctx->last) ctx->last->next = o; else ctx->first = o;
-    ctx->last = o;
+    __atomic_store_n(&ctx->last, o, __ATOMIC_RELEASE);      /* from now on its tensor is found */
     ctx->n_objects++;
     return o;
+}
+static void go_on_in(ggml_context *ctx, gg_region *chunk) {
+    const size_t end = chunk_end(ctx);
+    chunk->prev = ctx->chunk;
+    ctx->closed += end - ctx->chunk->gaps;
+    ctx->chunk->used = end;
+    __atomic_store_n(&ctx->chunk, chunk, __ATOMIC_RELEASE);
+    ctx->touched = 0;
+}
+ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t *need) {
+    while (true) {
+        size_t grow = 0;
+        gg_lock_take(&ctx->lock);
+        ggml_object *const o = place(ctx, type, size, need, &grow);
+        gg_lock_open(&ctx->lock);
+        if (o || !grow) return o;
+        gg_region *const chunk = chunk_new(ctx, NULL, grow);
+        if (!chunk) return NULL;
+        if (gg_context_find(ctx)) {
+            gg_lock_take(&ctx->lock);
+            go_on_in(ctx, chunk);
+            gg_lock_open(&ctx->lock);
+        } else {                            /* another thread has freed it */
+            chunk->ctx = NULL;
+            gg_region_remove(GG_ARENA, chunk), gg_region_retire(chunk);
+            return NULL;
+        }
+    }
 }
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
@@ -391,7 +455,8 @@ GG_READS_RED_ZONES static inline bool object_live(const void *payload, int type,
     if (at < sizeof(ggml_object) || r->size - at < size) return false;
     const ggml_object *o = (const ggml_object *)((const uint8_t *)payload - sizeof *o);
     if (o->offs != at || o->type != type || o->size < size) return false;
-    return at < (r->ctx && r->ctx->chunk == r ? chunk_end(r->ctx) : r->used);     /* beyond lies stale data */
+    const bool filling = r->ctx && __atomic_load_n(&r->ctx->chunk, __ATOMIC_ACQUIRE) == r;
+    return at < (filling ? chunk_end(r->ctx) : r->used);     /* beyond lies stale data */
 }
 bool gg_tensor_live(const ggml_tensor *t) { return object_live(t, GGML_OBJECT_TYPE_TENSOR, sizeof *t); }
 bool gg_tensor_sound(const ggml_tensor *t) {
@@ -431,7 +496,11 @@ ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *node, size_
     if (own) {
         t->data = t + 1;
         if (ctx->chunk->warm) memset(t->data, 0, nbytes);   /* as fresh pages would be */
-    } else if (alloc) t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += padded(nbytes);
+    } else if (alloc) {
+        gg_lock_take(&ctx->lock);
+        if (gg_scratch_fits(ctx, nbytes)) t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += padded(nbytes);
+        gg_lock_open(&ctx->lock);
+    }
     if (node->view_src) {
         t->data = node->view_src->data ? (uint8_t *)node->view_src->data + node->view_offs : NULL;
         t->buffer = node->view_src->buffer;

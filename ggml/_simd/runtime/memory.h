@@ -1,10 +1,11 @@
 /* The memory of tensors: regions (a registry of live address ranges), contexts (arenas of objects), graphs in them.
- * All functions are called under the GIL. */
+ * All functions are called under the GIL, or in a section (see ggml/_sections.h). */
 #ifndef GG_MEMORY_H
 #define GG_MEMORY_H
 #include "engine.h"
 #include "mapped.h"
 #include "pages.h"
+#include "sharing.h"
 
 typedef struct ggml_context ggml_context;
 
@@ -42,6 +43,10 @@ void gg_region_leave(gg_region *r);                           /* the same for me
 bool gg_region_stale(const void *addr);
 void gg_region_view(gg_region *r, int delta);                 /* counts views; unmaps the pages after the last */
 gg_region *gg_region_of_data(const void *addr);               /* ARENA, BUFFER or freed but still viewed; NULL: none */
+/* Called before and after ranges and contexts are entered or taken out, so that no other thread looks them up
+ * meanwhile; the second with the result of the first. NULL: the GIL sees to it. _core.pyx sets them. */
+extern int (*gg_change_begin)(void);
+extern void (*gg_change_end)(int before);
 /* Called with each range of a context that is released, before it goes; NULL: nobody asks (prepare.c sets it). */
 extern void (*gg_on_release)(const gg_region *region);
 
@@ -63,6 +68,7 @@ struct ggml_context {
     void *legacy;            /* PyObject of the May-2023 surface, or NULL */
     uint8_t *scratch;        /* memory of the caller for the data of new tensors (ggml_set_scratch), or NULL */
     size_t scratch_size, scratch_used;
+    gg_lock lock;            /* while an object is added */
 };
 
 ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc);    /* NULL: no memory */

@@ -16,6 +16,7 @@ typedef struct gg_held { gg_region *region; const uint8_t *base; uint64_t serial
 static gg_prepared *table[BUCKETS];
 static size_t n_graphs, n_bytes;
 static uint64_t uses;
+static gg_lock lock;    /* of the four, and of the fields of an entry that no thread uses (busy) */
 
 static gg_prepared **bucket(const ggml_cgraph *g) {
     return &table[((uintptr_t)g >> 4) * 0x9e3779b97f4a7c15u >> 56];
@@ -47,11 +48,13 @@ static void unlink_entry(gg_prepared *p) {
 }
 /* Drops the prepared forms of graphs that lie in this range. */
 static void prepared_forget(const gg_region *region) {
+    gg_lock_take(&lock);
     for (int i = 0; i < BUCKETS && n_graphs; i++)
         for (gg_prepared *p = table[i], *next; p; p = next) {
             next = p->next;
             if ((uintptr_t)p->graph - (uintptr_t)region->base < region->size) unlink_entry(p);
         }
+    gg_lock_open(&lock);
 }
 /* Makes room for another graph by dropping those that were not used for the longest time. */
 static bool make_room(size_t bytes, const gg_prepared *keep) {
@@ -129,26 +132,43 @@ static bool prepare(gg_prepared *p, const ggml_cgraph *g) {
     if (!(p->nodes = gg_malloc((n + 1) * sizeof *p->nodes))) return false;
     memcpy(p->nodes, g->nodes, n * sizeof *p->nodes);
     p->n_nodes = g->n_nodes;
-    if (!keep_tensors(p, g) || !keep_regions(p)) return false;
-    p->bytes = n * (sizeof *p->nodes + 2 * sizeof(gg_step)) + p->n_tensors * (2 * sizeof(void *) + sizeof(gg_snapshot));
-    n_bytes += p->bytes;
-    return make_room(0, p);
+    return keep_tensors(p, g) && keep_regions(p);
+}
+static void enter(const ggml_cgraph *g) {
+    gg_prepared *const p = make_room(0, NULL) ? gg_calloc(1, sizeof *p) : NULL;
+    if (!p) return;
+    *p = (gg_prepared){.graph = g, .next = *bucket(g), .wait = 1, .used = gg_next(&uses)};
+    *bucket(g) = p;
+    n_graphs++;
+    gg_on_release = prepared_forget;
+}
+/* Ends the use of an entry by this thread. */
+static void let_go(gg_prepared *p) {
+    p->busy = false;
+    if (!p->forgotten) return;
+    discard(p);
+    free(p);
 }
 gg_prepared *gg_prepared_note(const ggml_cgraph *g) {
     for (int i = 0; i < g->n_nodes; i++)                /* a callback may change the nodes after its own */
         if (gg_op(g->nodes[i]->op)->flags & GG_FLAG_CALLBACK) return NULL;
+    gg_lock_take(&lock);
     gg_prepared *p = lookup(g);
-    if (!p) {
-        if (!make_room(0, NULL) || !(p = gg_calloc(1, sizeof *p))) return NULL;
-        *p = (gg_prepared){.graph = g, .next = *bucket(g), .wait = 1, .used = ++uses};
-        *bucket(g) = p;
-        n_graphs++;
-        gg_on_release = prepared_forget;
-    } else if (!p->busy && !p->snapshots && ++p->seen >= p->wait) {
-        if (prepare(p, g)) return p;
-        discard(p), p->seen = 0;
+    if (!p) enter(g);
+    if (!p || p->busy || p->snapshots || ++p->seen < p->wait) { gg_lock_open(&lock); return NULL; }
+    p->busy = true;
+    gg_lock_open(&lock);
+    bool prepared = prepare(p, g);
+    gg_lock_take(&lock);
+    if (prepared) {
+        p->bytes = (size_t)p->n_nodes * (sizeof *p->nodes + 2 * sizeof(gg_step))
+            + p->n_tensors * (2 * sizeof(void *) + sizeof(gg_snapshot));
+        n_bytes += p->bytes;
+        prepared = make_room(0, p);
     }
-    return NULL;
+    if (!prepared) discard(p), p->seen = 0, let_go(p), p = NULL;
+    gg_lock_open(&lock);
+    return p;
 }
 
 /* ---- using ------------------------------------------------------------------------------------------------------- */
@@ -189,12 +209,18 @@ static bool valid(gg_prepared *p, const ggml_cgraph *g) {
     return still_readable(p);
 }
 gg_prepared *gg_prepared_find(const ggml_cgraph *g) {
+    gg_lock_take(&lock);
     gg_prepared *const p = lookup(g);
-    if (!p || p->busy || !p->snapshots) return NULL;
-    if (valid(p, g)) return p;
+    const bool usable = p && !p->busy && p->snapshots;
+    if (usable) p->busy = true;
+    gg_lock_open(&lock);
+    if (!usable || valid(p, g)) return usable ? p : NULL;
+    gg_lock_take(&lock);
     discard(p);                                         /* graphs that change often are prepared less often */
     p->seen = 0;
     if (p->wait < LONGEST_WAIT) p->wait *= 2;
+    let_go(p);
+    gg_lock_open(&lock);
     return NULL;
 }
 bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins) {
@@ -205,22 +231,25 @@ bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins) {
     if (!plan) {
         gg_plan *const made = &p->plans[p->older];
         gg_plan_free(made);
-        if (!gg_plan_make(made, p->nodes, p->n_nodes, &request)) { made->request.kernels = NULL; return false; }
+        if (!gg_plan_make(made, p->nodes, p->n_nodes, &request)) {
+            made->request.kernels = NULL;
+            gg_prepared_end(p);
+            return false;
+        }
         p->older = !p->older;
         plan = made;
     }
-    if (!(pins->v = gg_malloc((p->n_regions + 1) * sizeof *pins->v))) return false;
+    if (!(pins->v = gg_malloc((p->n_regions + 1) * sizeof *pins->v))) { gg_prepared_end(p); return false; }
     for (size_t i = 0; i < p->n_regions; i++) {
         gg_region_view(p->regions[i].region, 1);
         pins->v[pins->n++] = p->regions[i].region;
     }
     call->nodes = p->nodes, call->n_nodes = p->n_nodes, call->plan = plan;
-    p->busy = true, p->used = ++uses;
+    p->used = gg_next(&uses);
     return true;
 }
 void gg_prepared_end(gg_prepared *p) {
-    p->busy = false;
-    if (!p->forgotten) return;
-    discard(p);
-    free(p);
+    gg_lock_take(&lock);
+    let_go(p);
+    gg_lock_open(&lock);
 }

@@ -3,7 +3,7 @@
  * snapshot of the tensors. From the third on the graph is not checked and planned again, if a comparison with the
  * snapshot shows that nothing was written to the tensors since. After a change, twice as many computes pass before a
  * plan is kept again, 64 at most.
- * All functions are called under the GIL. */
+ * All functions are called under the GIL, or in a section (see ggml/_sections.h). */
 #ifndef GG_PREPARE_H
 #define GG_PREPARE_H
 #include "compute.h"
@@ -30,12 +30,13 @@ typedef struct gg_prepared {
     struct gg_prepared *next;
 } gg_prepared;
 
-/* The prepared form of a graph, if its tensors, and the memory they lie in, are as when it was checked. Else NULL. */
+/* The prepared form of a graph, if its tensors, and the memory they lie in, are as when it was checked. Else NULL. It is
+ * this thread's until gg_prepared_end: a compute of the same graph meanwhile has none. */
 gg_prepared *gg_prepared_find(const ggml_cgraph *graph);
 /* Tells that all nodes of a graph were just found valid. Returns its prepared form if it has been computed often enough
  * since its last change, else NULL. */
 gg_prepared *gg_prepared_note(const ggml_cgraph *graph);
-/* Fills in nodes and plan of a call, and holds the memory that the nodes use; false: no memory. */
+/* Fills in nodes and plan of a call, and holds the memory that the nodes use; false: no memory, and it has ended. */
 bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins);
 void gg_prepared_end(gg_prepared *p);
 #endif

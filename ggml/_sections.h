@@ -1,0 +1,167 @@
+/* Calls of several threads in a Python without a GIL.
+ *
+ * Code of this package was written for a GIL: what a call looks up stays as it is until the call ends or lets other
+ * threads run. Without a GIL, sections keep that promise. A call is in a section that it shares, in which it may read
+ * what all threads have in common (registries, handles) and change what belongs to its own contexts, or is alone: then
+ * no other thread is in a section. Functions that build, read and compute share; all others are alone. A thread leaves
+ * its section where it would let go of the GIL: while a graph is computed, a file is read, a callback runs.
+ *
+ * With a GIL there are no sections: everything here is empty. */
+#ifndef GG_SECTIONS_H
+#define GG_SECTIONS_H
+#include <Python.h>
+
+enum { GG_OUTSIDE, GG_SHARED, GG_ALONE };
+
+#ifndef Py_GIL_DISABLED
+/* Both return the section that the thread was in: gg_section_leave(gg_section_enter(...)) goes back to it. */
+static inline int gg_section_enter(int section) { return section; }
+static inline int gg_section_pause(void) { return GG_OUTSIDE; }
+static inline void gg_section_back(int before) { (void)before; }
+static inline const char *gg_section_guard(PyObject *function, int section) {
+    (void)function, (void)section;
+    return NULL;
+}
+static inline int gg_sections_begin(void) { return 0; }
+#else
+#include <stdatomic.h>
+#include <stdlib.h>
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <pthread.h>
+#include <sched.h>
+#endif
+
+/* A thread that calls functions of this package. Those of threads that have ended are used again, never freed. */
+typedef struct gg_caller {
+    _Alignas(64) atomic_int sharing;        /* whether it is in a section that it shares */
+    int section;                            /* in which it is: for this thread alone */
+    atomic_int taken;
+    struct gg_caller *next;
+} gg_caller;
+static _Atomic(gg_caller *) gg_callers;
+static atomic_int gg_one_is_alone;
+static PyMutex gg_turn;                     /* held by the thread that is alone */
+#ifdef __GLIBC__
+__attribute__((tls_model("initial-exec")))
+#endif
+static _Thread_local gg_caller *gg_me;
+
+#ifdef _WIN32
+static DWORD gg_caller_key;
+static void WINAPI gg_caller_left(void *caller) {
+    if (caller) atomic_store(&((gg_caller *)caller)->taken, 0);
+}
+static int gg_sections_begin(void) { return (gg_caller_key = FlsAlloc(gg_caller_left)) == FLS_OUT_OF_INDEXES; }
+static int gg_caller_keep(gg_caller *caller) { return !FlsSetValue(gg_caller_key, caller); }
+static void gg_let_others_run(void) { SwitchToThread(); }
+#else
+static pthread_key_t gg_caller_key;
+static void gg_caller_left(void *caller) { atomic_store(&((gg_caller *)caller)->taken, 0); }
+/* In the child the other threads are gone, and with them what they held. */
+static void gg_sections_after_fork(void) {
+    gg_turn = (PyMutex){0};
+    atomic_store(&gg_one_is_alone, 0);
+    for (gg_caller *c = atomic_load(&gg_callers); c; c = c->next)
+        if (c != gg_me) atomic_store(&c->sharing, 0), atomic_store(&c->taken, 0);
+}
+static int gg_sections_begin(void) {
+    return pthread_key_create(&gg_caller_key, gg_caller_left) || pthread_atfork(NULL, NULL, gg_sections_after_fork);
+}
+static int gg_caller_keep(gg_caller *caller) { return pthread_setspecific(gg_caller_key, caller); }
+static void gg_let_others_run(void) { sched_yield(); }
+#endif
+
+static gg_caller *gg_caller_new(void) {
+    gg_caller *c = atomic_load(&gg_callers);
+    for (int unused = 0; c; c = c->next, unused = 0)
+        if (atomic_compare_exchange_strong(&c->taken, &unused, 1)) break;
+    if (!c) {
+        if (!(c = aligned_alloc(64, sizeof *c))) Py_FatalError("ggml: no memory for 64 bytes");
+        *c = (gg_caller){.taken = 1, .next = atomic_load(&gg_callers)};
+        while (!atomic_compare_exchange_weak(&gg_callers, &c->next, c)) continue;
+    }
+    c->section = GG_OUTSIDE;
+    gg_caller_keep(c);
+    return gg_me = c;
+}
+/* Waits until a thread is out of its section, detached from the interpreter, which may want all threads to stop. */
+static void gg_wait_for(const gg_caller *c) {
+    for (int i = 0; i < 1000; i++)
+        if (!atomic_load_explicit(&c->sharing, memory_order_acquire)) return;
+    PyThreadState *const state = PyThreadState_GetUnchecked() ? PyEval_SaveThread() : NULL;
+    while (atomic_load_explicit(&c->sharing, memory_order_acquire)) gg_let_others_run();
+    if (state) PyEval_RestoreThread(state);
+}
+static void gg_section_change(gg_caller *me, int section) {
+    if (me->section == GG_SHARED) atomic_store_explicit(&me->sharing, 0, memory_order_release);
+    if (me->section == GG_ALONE) {
+        atomic_store(&gg_one_is_alone, 0);
+        PyMutex_Unlock(&gg_turn);
+    }
+    me->section = section;
+    if (section == GG_SHARED) {
+        atomic_store(&me->sharing, 1);
+        if (!atomic_load(&gg_one_is_alone)) return;
+        atomic_store(&me->sharing, 0);
+        PyMutex_Lock(&gg_turn);             /* once this thread has it, no other one is alone */
+        atomic_store(&me->sharing, 1);
+        PyMutex_Unlock(&gg_turn);
+    } else if (section == GG_ALONE) {
+        PyMutex_Lock(&gg_turn);
+        atomic_store(&gg_one_is_alone, 1);
+        for (const gg_caller *c = atomic_load(&gg_callers); c; c = c->next) gg_wait_for(c);
+    }
+}
+static inline gg_caller *gg_caller_here(void) { return gg_me ? gg_me : gg_caller_new(); }
+/* Enters a section unless the thread is in one that gives as much. A thread that shares lets go before it is alone:
+ * what it looked up before has to be looked up again. Returns what gg_section_back needs. */
+static inline int gg_section_enter(int section) {
+    gg_caller *const me = gg_caller_here();
+    const int before = me->section;
+    if (section > before) gg_section_change(me, section);
+    return before;
+}
+static inline int gg_section_pause(void) {
+    gg_caller *const me = gg_caller_here();
+    const int before = me->section;
+    if (before != GG_OUTSIDE) gg_section_change(me, GG_OUTSIDE);
+    return before;
+}
+static inline void gg_section_back(int before) {
+    if (gg_me->section != before) gg_section_change(gg_me, before);
+}
+
+/* ---- functions that are in a section while they run -------------------------------------------------------------- */
+/* Cython has one C function for each form of arguments, which calls all functions of that form. Its address in the
+ * object of a function is replaced by one of those below, which look it up by the form. */
+enum { GG_FORMS = METH_NOARGS | METH_O | METH_FASTCALL | METH_KEYWORDS | METH_METHOD };
+static vectorcallfunc gg_by_form[GG_FORMS + 1];
+static inline vectorcallfunc *gg_form_of(PyObject *function) {
+    return &gg_by_form[((PyCFunctionObject *)function)->m_ml->ml_flags & GG_FORMS];
+}
+static PyObject *gg_call_in(int section, PyObject *f, PyObject *const *arguments, size_t n, PyObject *names) {
+    const int before = gg_section_enter(section);
+    PyObject *const result = (*gg_form_of(f))(f, arguments, n, names);
+    gg_section_back(before);
+    return result;
+}
+static PyObject *gg_call_shared(PyObject *f, PyObject *const *arguments, size_t n, PyObject *names) {
+    return gg_call_in(GG_SHARED, f, arguments, n, names);
+}
+static PyObject *gg_call_alone(PyObject *f, PyObject *const *arguments, size_t n, PyObject *names) {
+    return gg_call_in(GG_ALONE, f, arguments, n, names);
+}
+/* Lets a function of Cython run in a section from now on. Returns NULL, or what is wrong. */
+static const char *gg_section_guard(PyObject *function, int section) {
+    vectorcallfunc *const own = &((PyCFunctionObject *)function)->vectorcall, *const form = gg_form_of(function);
+    if (!*own) return "it has no vectorcall";
+    if (*own == gg_call_shared || *own == gg_call_alone) return NULL;
+    if (*form && *form != *own) return "another function of its form is called in another way";
+    *form = *own;
+    *own = section == GG_SHARED ? gg_call_shared : gg_call_alone;
+    return NULL;
+}
+#endif
+#endif

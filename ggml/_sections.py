@@ -1,0 +1,41 @@
+"""Which functions of the extension modules threads share without a GIL (see _sections.h)."""
+
+from . import _core
+
+# Modules, or functions of a module, that read what all threads have in common and change what belongs to their
+# arguments alone. All others run alone.
+SHARED = {
+    "_ops": None,
+    "_tensor": None,
+    "_graph.graph": [
+        "ggml_new_graph", "ggml_new_graph_custom", "ggml_graph_overhead", "ggml_graph_overhead_custom",
+        "ggml_build_forward_expand", "ggml_graph_size", "ggml_graph_n_nodes", "ggml_graph_node", "ggml_graph_nodes",
+        "ggml_graph_get_tensor", "ggml_graph_plan", "ggml_graph_compute", "ggml_graph_compute_with_ctx",
+        "ggml_status_to_string",
+    ],
+    "_io.interop": ["to_numpy", "get_ndims", "get_shape", "get_strides", "_array_interface", "_array"],
+    "_io.quants": None,
+    "_system.numbers": None,
+}  # fmt: skip
+ALONE = {"_ops.custom"}  # their callbacks are kept by the context
+
+
+def shares(module, name):
+    """Whether threads share a function (bool)."""
+    if module in ALONE:
+        return False
+    names = SHARED.get(module, ())
+    if module not in SHARED:
+        names = SHARED.get(module.partition(".")[0], ())
+    return names is None or name in names
+
+
+def share(modules):
+    """Puts all functions of extension modules into their sections. With a GIL that does nothing."""
+    if _core.has_gil_here():
+        return
+    for module in modules:
+        short = module.__name__.partition(".")[2]
+        for name, value in list(vars(module).items()):
+            if type(value).__name__ == "cython_function_or_method" and value.__module__ == module.__name__:
+                _core.guard(value, shares(short, name))
