@@ -375,7 +375,6 @@ directives = {
     "embedsignature": False,
     "auto_pickle": False,
     "legacy_implicit_noexcept": False,
-    "freethreading_compatible": True,
 }
 
 

@@ -185,7 +185,7 @@ cdef void section_back(int before) noexcept nogil:
 cdef bint has_gil() noexcept nogil:
     return GG_HAS_GIL
 
-def has_gil_here():
+def built_for_gil():
     """Whether this build is for a Python with a GIL."""
     return GG_HAS_GIL
 

@@ -32,7 +32,7 @@ def shares(module, name):
 
 def share(modules):
     """Puts all functions of extension modules into their sections. With a GIL that does nothing."""
-    if _core.has_gil_here():
+    if _core.built_for_gil():
         return
     for module in modules:
         short = module.__name__.partition(".")[2]
