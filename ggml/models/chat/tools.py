@@ -484,10 +484,7 @@ class Format:
             return None
         rest = f"{words(self.first.lstrip().removeprefix(mark))} {calls.removeprefix(words(self.first))}"
         head = f"HEAD: (/(?s:.*)/{without}) /{pattern}/"
-        return f"TEXT | HEAD {words(self.first.lstrip().removeprefix(mark))} {rest}", [
-            f"TEXT: /(?s:.*)/{without}",
-            head,
-        ]
+        return f"TEXT | HEAD {rest}", [f"TEXT: /(?s:.*)/{without}", head]
 
 
 ANY = "ANY: /(?s:.*)/"
