@@ -535,6 +535,7 @@ def changed_file(files, tmp_path, change=None, drop=(), tensors=None):
         ({"clip.vision.image_std": [0.0, 1.0, 1.0]}, (), "'clip.vision.image_std'"),
         ({"clip.vision.patch_size": 14}, (), "'v.patch_embd.weight' is 7 x 7 x 3 x 32: need 14 x 14 x 3 x 32"),
         ({"clip.vision.block_count": 9}, (), "tensor 'v.blk.2.ln1.weight' is missing"),
+        ({"clip.projector_type": "pixtral"}, (), "tensor 'v.class_embd' is there: need none"),
         ({"clip.has_vision_encoder": False}, (), "need 'clip' with an encoder of pictures"),
         ({}, ("mm.2.weight",), "tensor 'mm.2.weight' is missing"),
         ({}, ("clip.vision.image_size",), "key 'clip.vision.image_size' is missing"),

@@ -164,6 +164,8 @@ def tower_nodes(
     """
     patches, first = columns * rows, int("v.class_embd" in weights)
     inputs = ggml.ggml_new_tensor_2d(inputs_ctx, ggml.GGML_TYPE_F32, 3 * config.own["patch"] ** 2, patches)
+    if first and hasattr(row.module, "sides"):
+        raise ValueError("load: tensor 'v.class_embd' is there: need none, as it has no row and no column")
     module, ordered = row.module, np.arange(patches + first)
     if hasattr(module, "order"):
         ordered = module.order(config, columns, rows)
