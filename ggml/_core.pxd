@@ -227,7 +227,7 @@ cdef str name_text(const ggml_tensor *t)
 cdef str tensor_text(const ggml_tensor *t)
 cdef str node_text(const ggml_tensor *t)
 
-# ---- sections: calls of several threads without a GIL (see _sections.h) -----------------------------------------------
+# ---- sections: calls of several threads without a GIL (see _sections.h) ----------------------------------------------
 # Around what the GIL is released for, and around callbacks: other threads may change everything meanwhile.
 #     section = section_pause(); ...; section_back(section)
 cdef int section_pause() noexcept nogil

@@ -379,8 +379,8 @@ void gg_context_reset(ggml_context *ctx) {
 }
 size_t gg_context_used(const ggml_context *ctx) { return ctx->closed + chunk_end(ctx) - ctx->chunk->gaps; }
 
-/* A new object in the current chunk, or NULL: there is no room. *grow: the size of the chunk that would have it, 0 if the
- * context does not grow. */
+/* A new object in the current chunk, or NULL: there is no room. *grow: the size of the chunk that would have it, 0 if
+ * the context does not grow. */
 static ggml_object *place(ggml_context *ctx, int type, size_t size, size_t *need, size_t *grow) {
     const size_t asked = size, left = ctx->chunk->slack - ctx->chunk->gaps;
     size_t end = chunk_end(ctx), gap = end && left >= GG_RED_ZONE ? GG_RED_ZONE : 0, total;
@@ -498,7 +498,8 @@ ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *node, size_
         if (ctx->chunk->warm) memset(t->data, 0, nbytes);   /* as fresh pages would be */
     } else if (alloc) {
         gg_lock_take(&ctx->lock);
-        if (gg_scratch_fits(ctx, nbytes)) t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += padded(nbytes);
+        if (gg_scratch_fits(ctx, nbytes))
+            t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += padded(nbytes);
         gg_lock_open(&ctx->lock);
     }
     if (node->view_src) {

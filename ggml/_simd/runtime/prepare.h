@@ -30,8 +30,8 @@ typedef struct gg_prepared {
     struct gg_prepared *next;
 } gg_prepared;
 
-/* The prepared form of a graph, if its tensors, and the memory they lie in, are as when it was checked. Else NULL. It is
- * this thread's until gg_prepared_end: a compute of the same graph meanwhile has none. */
+/* The prepared form of a graph, if its tensors, and the memory they lie in, are as when it was checked. Else NULL. It
+ * is this thread's until gg_prepared_end: a compute of the same graph meanwhile has none. */
 gg_prepared *gg_prepared_find(const ggml_cgraph *graph);
 /* Tells that all nodes of a graph were just found valid. Returns its prepared form if it has been computed often enough
  * since its last change, else NULL. */
