@@ -87,8 +87,9 @@ def write(path, name, kind):
         values = np.full(3, 0.5, np.float32)
         ggml.gguf_set_arr_data(file, f"clip.vision.{key}", ggml.GGUF_TYPE_FLOAT32, values.ctypes.data, 3)
     for tensor_name, shape in tensors_of(name).items():
-        matrix = len(shape) == 2 and "position" not in tensor_name and shape[-1] % 32 == 0
-        used = "F16" if "input_projection" in tensor_name else kind  # Gemma 3 needs its transpose
+        matrix = len(shape) == 2 and "position" not in tensor_name
+        # Gemma 3 needs the transpose of its projection, and rows of 4304 are no whole number of blocks
+        used = "F16" if "input_projection" in tensor_name or shape[-1] % 32 else kind
         number = getattr(ggml, f"GGML_TYPE_{used}") if matrix else ggml.GGML_TYPE_F32
         tensor = ggml.ggml_new_tensor_4d(ctx, number, *(*shape[::-1], 1, 1, 1)[:4])
         ggml.ggml_set_name(tensor, tensor_name)
