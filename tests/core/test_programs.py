@@ -12,13 +12,13 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fuzzer waits for its processes by Linux's means")
 
 FUZZ = Path(__file__).resolve().parents[2] / "fuzz"
-sys.path.insert(0, str(FUZZ))
 
 
 @pytest.fixture(scope="module")
 def programs():
-    import programs
-
+    with pytest.MonkeyPatch.context() as patch:  # fuzz/gguf.py would hide the library gguf from later tests
+        patch.syspath_prepend(FUZZ)
+        import programs
     return programs
 
 

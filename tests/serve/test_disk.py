@@ -118,8 +118,8 @@ def test_the_size_is_limited(paths, tmp_path):
 
 
 FULL = """
-import resource, signal, sys
-sys.path.insert(0, sys.argv[1])
+import os, resource, sys
+sys.path[:0] = [sys.argv[1], os.path.dirname(sys.argv[1])]
 import test_disk
 from ggml.serve import app
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -132,9 +132,8 @@ print(test_disk.ask(app(sys.argv[2], **settings), test_disk.PROMPT)[0])
 def test_a_full_disk(paths, tmp_path):
     """A limit on the size of files fails as a full disk does."""
     tests = os.path.dirname(__file__)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(tests), *sys.path])}
     command = [sys.executable, "-c", FULL, tests, str(paths["llama"]), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == expected(paths["llama"], PROMPT).strip()
     assert "are not kept for a while" in done.stderr and not list(tmp_path.iterdir())

@@ -1,7 +1,6 @@
 """The command `ggml serve` as a process that others end."""
 
 import contextlib
-import os
 import signal
 import socket
 import subprocess
@@ -30,7 +29,7 @@ def server(path, *options):
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "ggml", "serve", str(path), "--port", str(port), "--ctx", "512", "--threads", "1",
                *options]  # fmt: skip
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    process = subprocess.Popen(command)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             while True:
