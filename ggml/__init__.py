@@ -75,12 +75,8 @@ for _name in dir(lib):
 from . import ext  # noqa: E402  (it takes the functions of _modules)
 
 _annotate(globals())
+# Not by a function __getattr__ of this module: Python would no longer specialize ggml.ggml_add, 20 ns a call.
+globals().update({name: ext._Moved(name) for name in ext._MOVED})
 
 from . import ggml  # noqa: E402, F401  (last: it holds the finished namespace)
 from .profiler import profile  # noqa: E402, F401
-
-
-def __getattr__(name):
-    if name in ext._MOVED:
-        raise AttributeError(f"ggml.{name} is ggml.ext.{ext._MOVED[name]}: the C library has no such function")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

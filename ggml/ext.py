@@ -31,5 +31,20 @@ _MOVED = {
     "gguf_init_from_file_mmap": "gguf_init_from_file_mmap",
 }
 
+
+class _Moved:
+    """What the package has under an earlier name: a call says the new one."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __call__(self, *args, **kwargs):
+        new = f"{__name__}.{_MOVED[self._name]}"
+        raise AttributeError(f"ggml.{self._name} is {new}: the C library has no such function")
+
+    def __repr__(self):
+        return f"<{self._name}: see {__name__}.{_MOVED[self._name]}>"
+
+
 __all__: list[str] = []
 _collect(_sys.modules[__package__]._modules)

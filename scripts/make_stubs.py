@@ -319,7 +319,7 @@ def stub(module):
     facts = manifest()
     constants, handles, classes, functions, others = [], [], [], [], []
     for name, value in vars(module).items():
-        if name.startswith("_") or inspect.ismodule(value) or value is module.profile:
+        if name.startswith("_") or inspect.ismodule(value) or value is module.profile or name in module.ext._MOVED:
             continue
         if isinstance(value, (bool, int, float, str, bytes)):
             constants.append(f"{name}: Final = {value!r}")

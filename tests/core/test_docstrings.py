@@ -137,6 +137,7 @@ def repeated(docs):
 def functions(module):
     """The public functions of a module by name: those of the C library, not classes and types."""
     named = {name: f for name, f in vars(module).items() if name.startswith(("ggml_", "gguf_")) or name in FACTS}
+    named = {name: f for name, f in named.items() if name not in ggml.ext._MOVED}
     return {name: f for name, f in named.items() if callable(f) and not inspect.isclass(f) and not is_new_type(f)}
 
 

@@ -8,6 +8,7 @@ import inspect
 import json
 import subprocess
 import sys
+import types
 import typing
 from pathlib import Path
 
@@ -132,11 +133,17 @@ def test_additions_are_in_ext_alone():
 
 def test_old_names_of_additions_say_the_new_one():
     for old, new in ggml.ext._MOVED.items():
-        assert new in ggml.ext.__all__ and not hasattr(ggml, old)
+        assert new in ggml.ext.__all__ and not hasattr(ggml.lib, old)
         with pytest.raises(AttributeError, match=rf"^ggml\.{old} is ggml\.ext\.{new}: "):
-            getattr(ggml, old)
+            getattr(ggml, old)(None, 1, a=2)
+        assert f"ggml.ext.{new}" in repr(getattr(ggml, old))
     with pytest.raises(AttributeError, match="^module 'ggml' has no attribute 'ggml_nothing'$"):
         ggml.ggml_nothing  # noqa: B018
+
+
+def test_names_are_found_without_code():
+    """Python specializes the look-up of a module's attribute only if the module has no function __getattr__."""
+    assert type(ggml) is types.ModuleType and "__getattr__" not in vars(ggml)
 
 
 POINTERS = "tensor cgraph cplan object type_traits type_traits_cpu compute_params".split()
