@@ -15,7 +15,7 @@ from ..._errors import rename
 from ..._owners import Owner
 from ..files.model_file import ModelFile
 from .checkpoint import Checkpoint
-from .example_clip import is_example, read_example
+from .clip_example import is_example, read_example
 from .images import plan_images
 from .plan import Weight, check, new_tensor, plan_keys, plan_weights, row_of
 from .search import with_pictures
