@@ -38,27 +38,6 @@ KINDS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], dict[str, Any],
 MOBILE_VLM = ("ldp", "ldpv2")
 
 
-def write_text(path: Path, kind: str, arch: str, more: dict[str, Any]) -> None:
-    """Writes a tiny model as one of another architecture."""
-    import gguf
-    import tiny_models
-
-    source = gguf.GGUFReader(tiny_models.write(path.with_suffix(".tiny"), kind))
-    writer = gguf.GGUFWriter(path, arch)
-    values = {name: field.contents() for name, field in source.fields.items() if not name.startswith("GGUF.")}
-    del values["general.architecture"]
-    values |= {f"{kind}.{name}": value for name, value in more.items()}
-    for name, value in values.items():
-        add = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
-        add.get(type(value), writer.add_array)(name.replace(f"{kind}.", f"{arch}.", 1), value)
-    for tensor in source.tensors:
-        writer.add_tensor(tensor.name, tensor.data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 def write_mobile_vlm(path: Path, version: int) -> None:
     """Writes a tiny encoder of MobileVLM, without a class token, whose place llama.cpp sees elsewhere."""
     import gguf
@@ -111,6 +90,7 @@ def write_ours(place: Path, size: tuple[int, int]) -> None:
 def write(folder: Path) -> None:
     """The first step."""
     import hf_images
+    import tiny_models
 
     from ggml.models import convert
 
@@ -123,13 +103,13 @@ def write(folder: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
         hf_images.write_folder(place / "model", record)
         convert(place / "model", place / "unused.gguf", mmproj=place / "mmproj.gguf")
-        write_text(place / "text.gguf", text, arch, more)
+        tiny_models.write_as(place / "text.gguf", text, arch, more)
         write_ours(place, size)
     for version, kind in enumerate(MOBILE_VLM, 1):
         place = folder / kind
         place.mkdir(parents=True, exist_ok=True)
         write_mobile_vlm(place / "mmproj.gguf", version)
-        write_text(place / "text.gguf", "llama", "llama", {})
+        tiny_models.write(place / "text.gguf", "llama")
         write_ours(place, (24 * 7, 24 * 7))
 
 

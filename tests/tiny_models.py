@@ -191,6 +191,36 @@ def write(path: Path | str, kind: str, type_: str = "F32", seed: int = 0, drop: 
     return Path(path)
 
 
+def write_as(path: Path, kind: str, arch: str, more: dict[str, Any], keys: dict[str, Any] | None = None) -> Path:
+    """Writes the F32 model of a kind as one of another architecture.
+
+    Args:
+        path: the new file.
+        kind: key of SIZES, and the architecture there.
+        arch: architecture to name.
+        more: further keys, without the name of the architecture.
+        keys: further keys as a whole.
+    Returns:
+        The path.
+    """
+    reader = gguf.GGUFReader(write(path.with_suffix(f".{kind}"), kind))
+    values = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    del values["general.architecture"]
+    values = {re.sub(rf"^{kind}\.", f"{arch}.", name): value for name, value in values.items()}
+    values |= {f"{arch}.{name}": value for name, value in more.items()} | (keys or {})
+    writer = gguf.GGUFWriter(path, arch)
+    for name, value in values.items():
+        add = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
+        add.get(type(value), writer.add_array)(name, value)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, tensor.data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
 def write_all(folder: Path) -> Path:
     """Writes the F32 model of each architecture to files named after it. Returns the folder."""
     for kind in SIZES:
