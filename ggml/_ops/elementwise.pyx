@@ -1,5 +1,5 @@
 """Element-wise arithmetic of one and two operands, each operation with its gradient."""
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, M_2_SQRTPI
 from libc.string cimport memcpy
 
 from .._core cimport (
@@ -8,8 +8,8 @@ from .._core cimport (
 )
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_ADD1, GGML_OP_CLAMP, GGML_OP_CLAMP_BACK, GGML_OP_COS, GGML_OP_DIV, GGML_OP_EQUAL,
-    GGML_OP_FMOD, GGML_OP_LEAKY_RELU, GGML_OP_LESS, GGML_OP_LOG, GGML_OP_MAXIMUM, GGML_OP_MINIMUM, GGML_OP_MUL,
-    GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT, GGML_OP_SUB,
+    GGML_OP_ERF, GGML_OP_FMOD, GGML_OP_LEAKY_RELU, GGML_OP_LESS, GGML_OP_LOG, GGML_OP_MAXIMUM, GGML_OP_MINIMUM,
+    GGML_OP_MUL, GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT, GGML_OP_SUB,
 )
 from .._graph.grad cimport Backward, gradients
 from .._params cimport (
@@ -17,7 +17,7 @@ from .._params cimport (
     leaky_relu_params, quantize_linear_params, scale_params,
 )
 from .reduce cimport sum_to_shape
-from .unary cimport neg
+from .unary cimport exp_of, neg
 
 # ---- two operands ----------------------------------------------------------------------------------------------------
 cdef ggml_tensor *add(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) except NULL:
@@ -410,6 +410,28 @@ cdef int grad_log(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = log(x): dx = g / x."""
     b.require_not_overwritten(t, t.src[0])
     return b.add(t.src[0], div(b.ctx, g, t.src[0]))
+
+def ext_erf(ctx, a):
+    """Computes the error function of each element: 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to a.
+
+    The gradient flows to a, multiplied by 2 / sqrt(pi) exp(-a^2).
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the type of a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    return map_of(ctx, b"ggml.ext.erf", GGML_OP_ERF, a)
+
+cdef int grad_erf(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = erf(x): dx = g 2 / sqrt(pi) exp(-x^2)."""
+    b.require_not_overwritten(t, t.src[0])
+    cdef ggml_tensor *bell = exp_of(b.ctx, neg(b.ctx, sqr(b.ctx, t.src[0])))
+    return b.add(t.src[0], mul(b.ctx, g, scale(b.ctx, bell, M_2_SQRTPI, 0, False)))
 
 def ggml_sin(ctx, a):
     """Computes the sine of each element, given in radians.
@@ -898,6 +920,7 @@ gradients[GGML_OP_DIV] = grad_div
 gradients[GGML_OP_SQR] = grad_sqr
 gradients[GGML_OP_SQRT] = grad_sqrt
 gradients[GGML_OP_LOG] = grad_log
+gradients[GGML_OP_ERF] = grad_erf
 gradients[GGML_OP_SIN] = grad_sin
 gradients[GGML_OP_COS] = grad_cos
 gradients[GGML_OP_SCALE] = grad_scale

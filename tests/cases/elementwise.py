@@ -1,5 +1,7 @@
 """Element-wise operations of one and two operands."""
 
+import math
+
 import numpy as np
 
 from . import As, Op
@@ -116,6 +118,7 @@ OPS = [
     unary_row("sqr", np.square),
     unary_row("sqrt", np.sqrt, sizes=sized(low=0.1, high=9)),
     unary_row("log", np.log, sizes=sized(low=0.1, high=9)),
+    unary_row("ext.erf", np.vectorize(math.erf, otypes=[float]), inplace=False),
     unary_row("sin", np.sin),
     unary_row("cos", np.cos),
     Op(

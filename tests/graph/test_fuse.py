@@ -39,6 +39,7 @@ BUILDERS = {
     "LOG": lambda ctx, x, y: ggml.ggml_log(ctx, x),
     "SIN": lambda ctx, x, y: ggml.ggml_sin(ctx, x),
     "COS": lambda ctx, x, y: ggml.ggml_cos(ctx, x),
+    "ERF": lambda ctx, x, y: ggml.ext.erf(ctx, x),
     "SCALE": lambda ctx, x, y: ggml.ggml_scale_bias(ctx, x, 0.3, -0.1),
     "CLAMP": lambda ctx, x, y: ggml.ggml_clamp(ctx, ggml.ggml_scale(ctx, x, 1.0), -0.5, 0.7),
     "LEAKY_RELU": lambda ctx, x, y: ggml.ggml_leaky_relu(ctx, x, 0.1, False),

@@ -30,6 +30,7 @@ GG_ELEM_2(FMOD, none, each_fmod(x, z))
 
 GG_ELEM_1(SQR, none, vf_mul(x, x))
 GG_ELEM_1(SQRT, none, vf_sqrt(x))
+GG_ELEM_1(ERF, none, v_erf(x))
 GG_ELEM_1(LOG, none, v_log(x))
 GG_ELEM_1(SIN, none, v_sin(x))
 GG_ELEM_1(COS, none, v_cos(x))

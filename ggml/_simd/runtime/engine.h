@@ -27,7 +27,7 @@ enum ggml_op {
 #include "../tables/ops.h"
 #undef OP
     GGML_OP_COUNT = 97,   /* of the public surface */
-    GG_OP_MAX = 160       /* ids of this library's own operations lie between 128 and here */
+    GG_OP_MAX = 192       /* ids of this library's own operations lie between 128 and here */
 };
 
 enum ggml_unary_op {

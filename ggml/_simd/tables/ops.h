@@ -142,3 +142,4 @@ OP(156, MAXIMUM,         "max(x,y)",               elementwise, BINARY,        P
 OP(157, MINIMUM,         "min(x,y)",               elementwise, BINARY,        PER_ELEMENT(4), A | B, GRAD)
 OP(158, LESS,            "x<y",                    elementwise, BINARY,        PER_ELEMENT(4), A | B, GRAD)
 OP(159, EQUAL,           "x=y",                    elementwise, BINARY,        PER_ELEMENT(4), A | B, GRAD)
+OP(160, ERF,             "erf(x)",                 elementwise, UNARY,         PER_ELEMENT(30), A,    GRAD)

@@ -240,14 +240,26 @@ static inline vf gg_bell_side(gg_bell g, vm below, vf m) {
 }
 static inline vf gg_bell_scale(gg_bell g, vm below, vf y) { return vf_ldexp(y, vf_select(below, g.n, vf_zero())); }
 
-static inline vf v_gelu_erf(vf x) {
+/* (Phi(t) - 1/2) / t as a polynomial in t*t, for |t| < 0.7 */
+static inline vf gg_phi_slope(vf s) {
     static const float c[] = {0.398942292f, -0.0664902553f, 0.009972197f, -0.00118121307f, 0.000103134611f};
+    return gg_poly(s, 5, c);
+}
+static inline vf v_gelu_erf(vf x) {
     const gg_bell g = gg_bell_of(x);
     const vm near = vf_lt(g.t, vf_set1(0.7f));                         /* Phi is close to 1/2 there */
     const vm below = vm_and(vf_lt(x, vf_zero()), vm_not(near));
     x = vf_max(vf_set1(-200), x);
-    const vf half = vf_fma(x, gg_poly(vf_mul(g.t, g.t), 5, c), vf_set1(0.5f));
+    const vf half = vf_fma(x, gg_phi_slope(vf_mul(g.t, g.t)), vf_set1(0.5f));
     return gg_bell_scale(g, below, vf_mul(x, vf_select(near, half, gg_bell_side(g, below, gg_mills(g.t)))));
+}
+/* erf(x) = 2 Phi(t) - 1 with t = x sqrt(2); beyond 10, it is 1 */
+static inline vf v_erf(vf x) {
+    const vf size = vf_min(vf_set1(10), vf_abs(x)), t = vf_mul(size, vf_set1(1.41421356f));
+    const vf far = vf_mul(v_exp(vf_neg(vf_mul(size, size))), gg_mills(t));                  /* Phi(-t) */
+    const vf large = vf_fnma(vf_set1(2), far, vf_set1(1));
+    const vf slope = vf_mul(vf_set1(2.82842712f), gg_phi_slope(vf_mul(t, t)));
+    return vf_select(vf_lt(t, vf_set1(0.7f)), vf_mul(x, slope), vf_copysign(large, x));
 }
 static inline vf v_gelu_erf_back(vf x, vf dy) {
     const gg_bell g = gg_bell_of(x);

@@ -91,12 +91,7 @@ def inverse_circular(b, node, x):
     return angle if node.op == "Asin" else b.affine(angle, -1.0, math.pi / 2)
 
 
-@rule("Erf", on_floats=True)
-def erf(b, node, x):
-    t = b.affine(x, math.sqrt(2))
-    zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, t), dtype=BOOL))
-    t = b.binary(ggml.ggml_add, t, b.affine(zero, 1e-30, dtype=F32), dtype=x.dtype)
-    return b.clamp(b.affine(b.div(b.unary(ggml.ggml_gelu_erf, t), t), 2.0, -1.0), -1.0, 1.0)
+rule("Erf", on_floats=True)(lambda b, node, x: b.unary(ggml.ext.erf, x))
 
 
 @rule("Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu", on_floats=True)
