@@ -2,8 +2,9 @@
 
     python fuzz/serve.py --seconds 3600 --clients 100
 
-There is less memory for keys and values than the texts need, so texts are put back. The exit status is 1 if an answer
-differs, a request fails, a text remains in the server after its client has gone, or memory grows.
+There is less memory for keys and values than the texts need, so texts are put back. Counts and memory are printed nine
+times on the way. The exit status is 1 if an answer differs, a request fails, a text remains in the server after its
+client has gone, or memory grows.
 """
 
 import argparse
@@ -25,9 +26,10 @@ from server import GREEDY, SETTINGS  # noqa: E402
 from ggml.models import load  # noqa: E402
 from ggml.serve import app  # noqa: E402
 
-TEXTS, LIMIT = 40, 120  # seconds of a request
+TEXTS = 40
 GROWTH = 64e6  # bytes, after the first tenth of the time
 CHAT = "/v1/chat/completions"
+MEMORY = "process_resident_memory_bytes"
 
 
 def conversations(path):
@@ -39,15 +41,15 @@ def conversations(path):
             yield body, "".join(model.chat(body["messages"], max_tokens=5 + i, **GREEDY))
 
 
-async def visit(client, dice, cases, end, counts):
+async def visit(client, dice, cases, end, limit, counts):
     """One client: asks, reads, hangs up."""
     while time.monotonic() < end:
         body, expected = dice.choice(cases)
-        stream, patience = dice.random() < 0.5, dice.choice([0.001, 0.02, 0.1, LIMIT, LIMIT, LIMIT])
+        stream, patience = dice.random() < 0.5, dice.choice([0.001, 0.02, 0.1, limit, limit, limit])
         try:
             answer = await asyncio.wait_for(client.post(CHAT, json={**body, "stream": stream}), patience)
         except asyncio.TimeoutError:
-            counts["hung up" if patience < LIMIT else "stuck"] += 1
+            counts["hung up" if patience < limit else "stuck"] += 1
             continue
         if answer.status_code != 200:
             counts["failed"] += 1
@@ -71,17 +73,19 @@ async def soak(url, cases, options, counts):
     """All clients; returns how much memory grew, and the texts that are left."""
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=url, timeout=None, limits=limits) as client:
-        end = time.monotonic() + options.seconds
-        visits = [visit(client, random.Random(options.seed + i), cases, end, counts) for i in range(options.clients)]
-        work = asyncio.ensure_future(asyncio.gather(*visits))
-        await asyncio.wait({work}, timeout=options.seconds / 10)
-        before = await numbers(client)
+        end, limit = time.monotonic() + options.seconds, options.limit
+        dice = [random.Random(options.seed + i) for i in range(options.clients)]
+        work = asyncio.ensure_future(asyncio.gather(*(visit(client, d, cases, end, limit, counts) for d in dice)))
+        sizes = []
+        for _ in range(9):
+            await asyncio.wait({work}, timeout=options.seconds / 10)
+            sizes.append((await numbers(client))[MEMORY])
+            print(f"{dict(counts)}, {sizes[-1] / 1e6:.1f} MB", flush=True)
         await work
         await asyncio.sleep(1)
         after = await numbers(client)
-        memory = "process_resident_memory_bytes"
         counts["put back"] = int(after.get("ggml_texts_put_back_total", 0))
-        return after[memory] - before[memory], after["ggml_active_texts"] + after["ggml_waiting_texts"]
+        return after[MEMORY] - sizes[0], after["ggml_active_texts"] + after["ggml_waiting_texts"]
 
 
 def main():
@@ -90,13 +94,14 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--clients", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=float, default=120, help="seconds after which an answer counts as stuck")
     options = parser.parse_args()
     counts = Counter()
     with tempfile.TemporaryDirectory() as folder:
         path = server.write(Path(folder) / "tiny.gguf")
         cases = list(conversations(path))
         settings = {**SETTINGS, "tokens": 300, "kept": 4, "queue": 10 * options.clients}
-        with server.listening(app({"tiny": path}, **settings), timeout_keep_alive=LIMIT) as url:
+        with server.listening(app({"tiny": path}, **settings), timeout_keep_alive=round(options.limit)) as url:
             growth, left = asyncio.run(soak(url, cases, options, counts))
     print(f"{dict(counts)}, {left:.0f} texts left, memory grew by {growth / 1e6:.1f} MB")
     wrong = counts["different"] + counts["failed"] + counts["stuck"] + left

@@ -12,6 +12,12 @@ from .models import KV_TYPES
 from .paths import model_path
 
 PAIR = "NAME=FILE"
+# Options that models which are divided among ranks cannot have
+UNDIVIDED = {
+    "lora": "adapters are not divided",
+    "cache_dir": "each rank has a part of the keys and values only",
+    "memory": "all ranks keep all models open",
+}
 
 
 def pair(text):
@@ -119,8 +125,13 @@ def run(options):
     comm = mpi()
     if comm.size > 1:
         run_divided(options, comm, keys, models)
-    else:
-        serve(application_of(options, keys, models), options.host, options.port)
+        return
+    encoders = in_order("mmproj", options.mmproj, models)
+    drafts = {
+        name: draft if draft == "ngram" else model_path(draft)
+        for name, draft in in_order("draft", options.draft, models).items()
+    }
+    serve(application_of(options, keys, models, encoders, drafts), options.host, options.port)
 
 
 def run_divided(options, comm, keys, models):
@@ -129,12 +140,13 @@ def run_divided(options, comm, keys, models):
     from ggml.models.run.following import Leader, follow
     from ggml.serve.running import run as serve
 
-    for name in ("lora", "mmproj", "cache_dir", "memory"):
+    for name, reason in UNDIVIDED.items():
         if getattr(options, name):
-            raise ValueError(f"--{name.replace('_', '-')} is given: need none with {comm.size} ranks")
+            raise ValueError(f"--{name.replace('_', '-')} is given: need none with {comm.size} ranks: {reason}")
+    encoders = in_order("mmproj", options.mmproj, models) if comm.rank == 0 else {}  # the others get what it gives
     loaded = {
         name: load(file, n_ctx=options.ctx, n_seq=options.sequences, threads=options.threads, kv_type=options.kv_type,
-                   comm=comm)
+                   comm=comm, mmproj=encoders.get(name))
         for name, file in models.items()
     }  # fmt: skip
     runners = [model.runner for model in loaded.values()]
@@ -145,18 +157,20 @@ def run_divided(options, comm, keys, models):
         return
     leader = Leader(runners)
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn ends itself, then repeats the signal
-    drafts = {
-        name: draft if draft == "ngram" else load(model_path(draft), n_ctx=options.ctx, n_seq=options.sequences)
-        for name, draft in in_order("draft", options.draft, models).items()
-    }
     try:
-        serve(application_of(options, keys, loaded, drafts), options.host, options.port)
+        drafts = {
+            name: draft
+            if draft == "ngram"
+            else load(model_path(draft), n_ctx=options.ctx, n_seq=options.sequences, threads=options.threads)
+            for name, draft in in_order("draft", options.draft, models).items()
+        }
+        serve(application_of(options, keys, loaded, {}, drafts), options.host, options.port)
     finally:
         leader.close()
 
 
-def application_of(options, keys, models, drafts=None):
-    """The application for models by name; `drafts` in place of those of the options."""
+def application_of(options, keys, models, encoders, drafts):
+    """The application for models by name, with encoders and drafts by these names."""
     from ggml.serve import app
 
     return app(
@@ -176,10 +190,6 @@ def application_of(options, keys, models, drafts=None):
         keys=keys,
         cors=options.cors,
         adapters={name: model_path(file) for name, file in options.lora},
-        encoders=in_order("mmproj", options.mmproj, models),
-        drafts=drafts
-        or {
-            name: draft if draft == "ngram" else model_path(draft)
-            for name, draft in in_order("draft", options.draft, models).items()
-        },
+        encoders=encoders,
+        drafts=drafts,
     )

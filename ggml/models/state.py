@@ -122,7 +122,7 @@ class States:
             bytes for load_state, of this model or of another one of the same file and kv_type, with the same adapters.
             Where edits were in use, only of this process, with the same edits.
         Raises:
-            ValueError: the sequence has pictures, or an adapter of its own.
+            ValueError: the sequence has an adapter of its own.
             RuntimeError: the model is closed.
         """
         with self.runner.lock:

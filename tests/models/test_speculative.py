@@ -15,6 +15,7 @@ from tiny_models import IDS, VOCAB  # noqa: E402
 
 from ggml.models import load  # noqa: E402
 from ggml.models.generate import speculative  # noqa: E402
+from ggml.models.generate.batching import Scheduler  # noqa: E402
 from ggml.models.generate.speculative import Ngrams, Speculation  # noqa: E402
 from ggml.models.llama_cpp import Llama  # noqa: E402
 from ggml.models.llama_cpp.llama_speculative import LlamaPromptLookupDecoding  # noqa: E402
@@ -87,6 +88,43 @@ def test_texts_are_those_without_guesses(open_model, kind, options, monkeypatch)
     assert text.speculation.accepted == text.speculation.guessed >= LENGTH / 2
     _, text = ids_of(model, other, temperature=0)
     assert text.speculation.accepted > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sequences", [4, 2, 1])
+def test_a_second_model_guesses_for_several_texts_in_one_batch(open_model, kind, sequences, monkeypatch):
+    """As far as it has sequences; it reads long prompts in parts of a step, and guesses nothing meanwhile."""
+    monkeypatch.setattr(speculative, "CONFIDENT", 0.0)
+    model, other = open_model(kind, n_seq=4), open_model(kind, n_seq=sequences)
+    prompts = [(IDS * 2)[i : i + 45 - 12 * i] for i in range(4)]
+    expected = [ids_of(model, prompt=prompt, temperature=0, max_tokens=40)[0] for prompt in prompts]
+    batches, decode = [], other.runner.decode
+    monkeypatch.setattr(other.runner, "decode", lambda batch: batches.append(batch.pieces) or decode(batch))
+    options = {"max_tokens": 40, "temperature": 0, "exact": True, "logit_bias": endless(model), "draft": other}
+    texts = [model.generate(prompt, **options) for prompt in prompts]
+    scheduler = Scheduler(model.writer, chunk=32)
+    for text in texts:
+        text.speculation.source.cost = 0.1  # as of a smaller model
+        scheduler.start(text)
+    while scheduler.active:
+        assert scheduler.step() == ({}, [])
+    assert [text.ids for text in texts] == expected
+    assert all(text.speculation.accepted > 10 for text in texts)
+    assert max(map(len, batches)) == sequences
+    assert max(sum(len(tokens) for _, tokens, *_ in pieces) for pieces in batches) <= 32
+
+
+def test_no_memory_for_a_second_model(open_model, monkeypatch):
+    """Nothing is guessed."""
+    model, other = open_model(), open_model()
+    expected, _ = ids_of(model, temperature=0)
+
+    def fail(*_):
+        raise MemoryError("no pages")
+
+    monkeypatch.setattr(other.runner.memory, "reserve", fail)
+    found, text = ids_of(model, other, temperature=0)
+    assert found == expected and text.speculation.guessed == 0
 
 
 def test_several_texts_and_interruptions(open_model):

@@ -62,18 +62,20 @@ def test_a_server_that_starts_later(kind, paths, tmp_path):
     assert os.stat(tmp_path / "cache").st_mode & 0o077 == 0
 
 
-def test_others_do_not_get_it(paths, tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_others_do_not_get_it(kind, paths, tmp_path):
     """Another model, type of keys and values, adapter, or inexact beginnings for exact answers."""
-    lora = tiny_models.write_lora(tmp_path / "l.gguf", "llama")
-    other = tiny_models.write(tmp_path / "other.gguf", "llama", seed=4)
-    settings = {**SETTINGS, "cache_dir": tmp_path, "adapters": {"x": lora}}
-    assert ask(app({"a": paths["llama"]}, **settings), PROMPT, exact=False)[1] == 0
+    lora = tiny_models.write_lora(tmp_path / "l.gguf", kind)
+    other = tiny_models.write(tmp_path / "other.gguf", kind, seed=4)
+    settings = {**SETTINGS, "cache_dir": tmp_path / "cache", "adapters": {"x": lora}}
+    assert ask(app({"a": paths[kind]}, **settings), PROMPT, exact=False)[1] == 0
     for change in ({"models": {"a": other}}, {"kv_type": "f32"}, {"name": "a:x"}, {}):
         change = dict(change)
-        models, name = change.pop("models", {"a": paths["llama"]}), change.pop("name", None)
+        models, name = change.pop("models", {"a": paths[kind]}), change.pop("name", None)
         assert ask(app(models, **{**settings, **change}), PROMPT, name)[1] == 0
-    text, known = ask(app({"a": paths["llama"]}, **settings), PROMPT, "a:x")
-    assert known == 192 and text == expected(paths["llama"], PROMPT, lora=[lora])
+    for name, options in (("a:x", {"lora": [lora]}), ("a", {})):
+        text, known = ask(app({"a": paths[kind]}, **settings), PROMPT, name)
+        assert known == 192 and text == expected(paths[kind], PROMPT, **options)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient  # noqa: E402
 from ranks import comm  # noqa: E402
 from server import GREEDY, SETTINGS  # noqa: E402
 
+from ggml._cli import main  # noqa: E402
 from ggml.models import load  # noqa: E402
 from ggml.models.run.following import Leader, follow  # noqa: E402
 from ggml.serve import app  # noqa: E402
@@ -58,3 +59,33 @@ def test_answers_of_a_divided_model(draft, tmp_path_factory):
         assert vector == pytest.approx(alone["llama"].embed([PROMPTS[0]], normalize=True)[0].tolist(), abs=1e-6)
     for model in models.values():
         model.close()
+
+
+@pytest.mark.skipif(comm.size == 1, reason="needs mpiexec")
+def test_pictures_of_a_divided_model(tmp_path_factory):
+    """The first rank alone has the encoder; the others get what it gives."""
+    images = pytest.importorskip("test_serve_images")
+    path, mmproj = images.write_files(tmp_path_factory.mktemp("pictures"))
+    model = load(path, n_ctx=256, n_seq=4, threads=1, comm=comm, mmproj=mmproj if comm.rank == 0 else None)
+    if comm.rank:
+        follow([model.runner])
+    else:
+        leader = Leader([model.runner])
+        with TestClient(app(model, **SETTINGS)) as client, ThreadPoolExecutor(4) as pool:
+            urls = [images.data_url(seed) for seed in (0, 1, 2)]
+            answers = list(pool.map(lambda url: images.ask(client, url).json(), urls))
+        leader.close()
+        with load(path, n_ctx=256, threads=1, mmproj=mmproj) as alone:
+            expected = ["".join(alone.chat(images.messages(url), max_tokens=8, **GREEDY)) for url in urls]
+        assert [answer["choices"][0]["message"]["content"] for answer in answers] == expected
+    model.close()
+
+
+@pytest.mark.skipif(comm.size == 1, reason="needs mpiexec")
+@pytest.mark.parametrize("option", ["--lora=x=a.gguf", "--cache-dir=cache", "--memory=1"])
+def test_options_that_ranks_cannot_have(option, tmp_path, capsys):
+    """They are refused by name before anything is opened, by all ranks."""
+    (tmp_path / "m.gguf").write_bytes(b"")
+    assert main(["serve", str(tmp_path / "m.gguf"), option]) == 1
+    text = capsys.readouterr().err
+    assert f"{option.partition('=')[0]} is given: need none with {comm.size} ranks: " in text

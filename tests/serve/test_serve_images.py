@@ -25,15 +25,18 @@ TEMPLATE = (
 )
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
+def write_files(folder):
     """A language model and an encoder for it."""
-    folder = tmp_path_factory.mktemp("pictures")
     hf_images.write_folder(folder / "model", hf_images.record("llava"))
     with pytest.warns(UserWarning, match="no tokenizer"):
         convert(folder / "model", folder / "unused.gguf", mmproj=folder / "mmproj.gguf")
     tiny_models.write(folder / "tiny.gguf", "llama", change={"tokenizer.chat_template": TEMPLATE})
     return folder / "tiny.gguf", folder / "mmproj.gguf"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return write_files(tmp_path_factory.mktemp("pictures"))
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from .answer import Answer
 from .batching import Scheduler
 from .images import Images, has_images
 from .prompts import Prompts
-from .speculative import speculation
+from .speculative import guesses, speculation
 from .text import Generation, Generations, check_options, stop_strings
 from .translation import Translating
 
@@ -52,8 +52,8 @@ class Generating:
             lacking = [(text, self._lacking(sequences, text)) for text in texts]
             lacking.sort(key=lambda item: len(item[1]))
             exact = any(text.exact for text in texts)
-            # several texts: guesses take no more than half of the step, and no other text's next token
-            guesses = room if len(texts) == 1 else min(room // 2, room - len(texts))
+            guessed = {} if exact and sequences.memory.states else guesses_of(lacking, room)
+            room -= sum(map(len, guessed.values()))
             batch = Batch()
             rows: list[tuple[Generation, slice, list[int]]] = []
             prompts: list[Generation] = []  # of which a worthwhile part is computed
@@ -72,9 +72,7 @@ class Generating:
                     text.cached = len(text.context) - len(tokens)
                 room -= len(some)
                 wanted = len(some) == len(tokens)
-                most = min(guesses, room)
-                guess = text.guess(most) if wanted and not (exact and sequences.memory.states) else []
-                room, guesses = room - len(guess), guesses - len(guess)
+                guess = guessed.get(text, [])
                 assert text.sequence is not None
                 place = batch.add(text.sequence, some + guess, len(guess) + int(wanted))
                 if wanted:
@@ -372,3 +370,16 @@ class Generating:
         finally:
             for text in texts:
                 text.close()
+
+
+def guesses_of(lacking: Sequence[tuple[Generation, list[int]]], room: int) -> dict[Generation, list[int]]:
+    """Guesses for texts, with the tokens that each lacks, in a step of at most `room` tokens.
+
+    Those of several texts take no more than half of the step, and no text's next token. A text gets guesses if what it
+    lacks is computed in this step in any case.
+    """
+    needed = sum(len(tokens) if len(tokens) < WORTHWHILE else 1 for _, tokens in lacking)
+    most = min(room if len(lacking) == 1 else room // 2, room - needed)
+    limits = [(text, text.most_guessed(most)) for text, tokens in lacking if len(tokens) < WORTHWHILE]
+    asked = [(text, limit) for text, limit in limits if limit]
+    return {text: guess for (text, _), guess in zip(asked, guesses(asked, most, room), strict=True)}

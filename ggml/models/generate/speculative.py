@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -92,9 +93,7 @@ class Function:
 
 
 class SecondModel:
-    """Guesses what another model finds most likely, as long as it is rather certain.
-
-    It does not wait for a model that another thread uses: it guesses nothing then.
+    """Guesses what another model finds most likely, as long as it is rather certain; see guess_together.
 
     Args:
         runner: of the other model.
@@ -104,9 +103,10 @@ class SecondModel:
     """
 
     def __init__(self, runner: Runner, n_vocab: int, cost: float, wait: bool) -> None:
-        self.runner, self._n_vocab, self.cost, self._wait = runner, n_vocab, cost, wait
+        self.runner, self.n_vocab, self.cost, self.wait = runner, n_vocab, cost, wait
         self._sequence: int | None = None
         self._text: Callable[[], Any] = lambda: None
+        self._reads = True  # the other model has not read the text yet
 
     @property
     def finish_reason(self) -> str | None:
@@ -115,40 +115,113 @@ class SecondModel:
         return "stop" if text is None else text.finish_reason
 
     def guess(self, text: Any, most: int) -> Guess:
-        lock = self.runner.lock
-        if not lock.acquire(blocking=self._wait):
-            return [], 0.0
-        try:
-            return self._guess(text, most)
-        finally:
-            lock.release()
+        return guess_together([(self, text, most)], self.runner.n_ctx)[0]
 
-    def _guess(self, text: Any, most: int) -> Guess:
-        runner, ids = self.runner, text.context
-        sequences = runner.causal("generate: draft")
-        if len(ids) + most > runner.n_ctx:
-            return [], 0.0
-        begins = self._sequence is None
+    def number(self, text: Any) -> int:
+        """The sequence of the other model for the text, whose owner may be another one."""
         if self._sequence is None:
             self._text = weakref.ref(text)
-            self._sequence = sequences.free(ids)
-        sequences.claim(self._sequence, self)
-        tokens = sequences.lacking(self._sequence, ids, goes_on=True)
-        if max(tokens) >= runner.config.n_vocab:
-            return [], 0.0
-        steps = 0.0 if begins else EACH * (len(tokens) - 1)
-        found: list[int] = []
-        while len(found) < most:
-            batch = Batch()
-            batch.add(self._sequence, tokens)
-            logits = runner.decode(batch)[0]
-            steps += 1
-            token = int(logits.argmax())
-            if token >= self._n_vocab or not np.exp(logits - logits[token]).sum() * CONFIDENT <= 1:
-                break
-            found.append(token)
-            tokens = [token]
-        return found, steps * self.cost
+            self._sequence = self.runner.causal("generate: draft").free(text.context)
+        return self._sequence
+
+    def begin(self, text: Any, most: int) -> Drafted | None:
+        """Takes the sequence; None where the other model cannot guess."""
+        runner, ids, number = self.runner, text.context, self.number(text)
+        sequences = runner.causal("generate: draft")
+        if len(ids) + most > runner.n_ctx:
+            return None
+        sequences.claim(number, self)
+        tokens = sequences.lacking(number, ids, goes_on=True)
+        if max(tokens) >= runner.config.n_vocab or min(tokens) < 0:  # or a picture
+            return None
+        return Drafted(number, tokens, most, 0.0 if self._reads else EACH * (len(tokens) - 1))
+
+    def end(self, draft: Drafted) -> Guess:
+        """What was guessed, and the steps that it took."""
+        self._reads = self._reads and bool(draft.tokens)
+        return draft.found, draft.steps * self.cost
+
+
+@dataclass
+class Drafted:
+    """A guess of a second model while it is computed.
+
+    Attributes:
+        number: its sequence there.
+        tokens: what it is to read next.
+        most: most tokens of the guess.
+        steps: of the second model, so far.
+        found: the guess so far.
+    """
+
+    number: int
+    tokens: list[int]
+    most: int
+    steps: float
+    found: list[int] = field(default_factory=list)
+
+    def take(self, logits: np.ndarray, n_vocab: int) -> bool:
+        """Guesses a token from logits [n_vocab of the second model]; false if the guess ends here."""
+        self.steps, self.tokens = self.steps + 1, []
+        token = int(logits.argmax())
+        if token >= n_vocab or not np.exp(logits - logits[token]).sum() * CONFIDENT <= 1:
+            return False
+        self.found.append(token)
+        self.tokens = [token] if len(self.found) < self.most else []
+        return bool(self.tokens)
+
+
+def guess_together(asked: Sequence[tuple[SecondModel, Any, int]], reads: int) -> list[Guess]:
+    """Guesses of a second model for several texts: it computes them in one batch, as far as it has sequences.
+
+    It does not wait for a model that another thread uses, but guesses nothing then; and nothing for a text of which it
+    has yet to read more than there is room for.
+
+    Args:
+        asked: what guesses for a text, all of the same model; the text, and the most tokens of its guess.
+        reads: most tokens that it reads before it guesses.
+    """
+    runner, wait = asked[0][0].runner, any(source.wait for source, *_ in asked)
+    if not runner.lock.acquire(blocking=wait):
+        return [([], 0.0)] * len(asked)
+    try:
+        drafts: list[Drafted | None] = []
+        group: dict[int, tuple[Drafted, int]] = {}
+        for source, text, most in asked:
+            if source.number(text) in group:  # there are fewer sequences than texts
+                reads -= _compute(runner, group, reads)
+                group = {}
+            drafts.append(draft := source.begin(text, most))
+            if draft is not None:
+                group[draft.number] = draft, source.n_vocab
+        _compute(runner, group, reads)
+        return [([], 0.0) if d is None else a[0].end(d) for a, d in zip(asked, drafts, strict=True)]
+    finally:
+        runner.lock.release()
+
+
+def _compute(runner: Runner, group: dict[int, tuple[Drafted, int]], reads: int) -> int:
+    """Computes guesses in different sequences; returns how many tokens of the texts were read."""
+    left = reads
+    active = sorted(group.values(), key=lambda item: len(item[0].tokens))
+    while active:
+        batch, wanted = Batch(), []
+        for draft, n_vocab in active:
+            some = draft.tokens if draft.found else draft.tokens[: max(0, left)]
+            left -= 0 if draft.found else len(some)
+            whole = len(some) == len(draft.tokens)
+            if some:
+                place = batch.add(draft.number, some, int(whole))
+            if whole:
+                wanted.append((draft, n_vocab, place))
+        if not batch.pieces:
+            break
+        try:
+            logits = runner.decode(batch)
+        except MemoryError:  # what there is will do
+            break
+        active = [(draft, n_vocab) for draft, n_vocab, place in wanted if draft.take(logits[place][0], n_vocab)]
+    return reads - left
 
 
 class Prediction:
@@ -204,18 +277,30 @@ class Speculation:
 
     def guess(self, text: Any, most: int) -> list[int]:
         """At most `most` tokens that a text may go on with; none where wrong ones would cost too much."""
+        length = self.length(most)
+        return self.taken(self.source.guess(text, length)) if length else []
+
+    def length(self, most: int) -> int:
+        """How many tokens may be guessed now, at most `most`: fewer where wrong ones would cost too much."""
         self._credit = min(MOST_CREDIT, self._credit + SHARE)
-        several, each = (0.0, 0.0) if self._free else (SEVERAL, EACH)
+        several, each = self._costs
         each_found = each + self.source.cost
         length = min(most, self._length)
         if each_found:
             length = min(length, int((self._credit - several) / each_found))
-        if length < 1:
-            return []
-        found, cost = self.source.guess(text, length)
+        return max(0, length)
+
+    def taken(self, guess: Guess) -> list[int]:
+        """Takes note of what was guessed, and what that cost; returns the tokens."""
+        found, cost = guess
+        several, each = self._costs
         self._credit -= cost + (several + each * len(found) if found else 0.0)
         self.guessed += len(found)
         return found
+
+    @property
+    def _costs(self) -> tuple[float, float]:
+        return (0.0, 0.0) if self._free else (SEVERAL, EACH)
 
     def judge(self, guessed: int, accepted: int) -> None:
         """Takes note of how many tokens of a guess became part of the text."""
@@ -223,6 +308,32 @@ class Speculation:
         self._credit = min(MOST_CREDIT, self._credit + accepted)
         if not self._free:
             self._length = min(LONGEST, 2 * self._length) if accepted == guessed else max(SHORTEST, accepted + 1)
+
+
+def guesses(asked: Sequence[tuple[Any, int]], room: int, reads: int) -> list[list[int]]:
+    """Guesses for several texts, those of one second model in one batch.
+
+    Args:
+        asked: each Generation, and the most tokens that may be guessed for it.
+        room: most tokens of all guesses.
+        reads: most tokens of the texts that a second model reads.
+    """
+    found: list[list[int]] = [[] for _ in asked]
+    together: dict[Runner, list[tuple[int, int]]] = {}
+    for i, (text, most) in enumerate(asked):
+        guessing, most = text.speculation, min(most, room // (len(asked) - i))  # what others leave is for the next ones
+        if not isinstance(guessing.source, SecondModel):
+            found[i] = guessing.guess(text, most)
+            room -= len(found[i])
+        elif length := guessing.length(most):
+            together.setdefault(guessing.source.runner, []).append((i, length))
+            room -= length
+    for items in together.values():
+        texts = [asked[i][0] for i, _ in items]
+        wishes = [(text.speculation.source, text, length) for text, (_, length) in zip(texts, items, strict=True)]
+        for text, (i, _), guess in zip(texts, items, guess_together(wishes, reads), strict=True):
+            found[i] = text.speculation.taken(guess)
+    return found
 
 
 def speculation(caller: str, runner: Runner, draft: Any, exact: bool) -> Speculation | None:

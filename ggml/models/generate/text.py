@@ -121,14 +121,14 @@ class Generation(Owner, Iterator[str]):
         self.pending = []
         self._writer.runner.forget_text(self)
 
-    def guess(self, room: int) -> list[int]:
-        """At most `room` tokens that may come after the next one."""
+    def most_guessed(self, room: int) -> int:
+        """How many tokens after the next one may be guessed, of at most `room`."""
         if self.speculation is None or not self.ids or self._choosing:
-            return []
+            return 0
         room = min(room, self._writer.runner.n_ctx - len(self.context))
         if self._max is not None:
             room = min(room, self._max - len(self.ids) - 1)
-        return self.speculation.guess(self, room) if room > 0 else []
+        return max(0, room)
 
     def accept_rows(self, rows: np.ndarray, guess: list[int]) -> None:
         """Chooses tokens from logits [1 + len(guess), n_vocab] as long as those of the guess are chosen."""

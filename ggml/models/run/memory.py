@@ -341,9 +341,7 @@ class Memory:
         self.end(held, ids, exact)
 
     def save(self, held: Held) -> bytes:
-        """The token ids of a sequence with what the layers keep of them."""
-        if held.adapter is not None:
-            raise ValueError(f"save_state: the sequence has the adapter {held.adapter!r}: need one without")
+        """The token ids of a sequence with what the layers keep of them; not the name of its adapter."""
         length = self.restored(held)
         ids, slot = held.ids, held.slot
         first = {str(window): table.gone for window, table in held.tables.items()}
