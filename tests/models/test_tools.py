@@ -16,9 +16,10 @@ import jsonschema  # noqa: E402
 import structured  # noqa: E402
 
 from ggml.models import Llama, load  # noqa: E402
-from ggml.models.chat.reasoning import Harmony, Plain, reasoning_tokens, tags_of  # noqa: E402
-from ggml.models.chat.template import ChatTemplate  # noqa: E402
+from ggml.models.chat.conversation import Conversations  # noqa: E402
+from ggml.models.chat.reasoning import Addressed, Plain, reasoning_tokens, tags_of  # noqa: E402
 from ggml.models.chat.tools import FORMATS, GENERIC, format_of, schemas_of, takes_tools  # noqa: E402
+from ggml.models.sample.constraint import limited_to  # noqa: E402
 
 ARGUMENTS = {"city": "New York", "days": 3, "opt": True}
 PARAMETERS = {
@@ -37,6 +38,7 @@ JSON = json.dumps(ARGUMENTS)
 NAMED = f'{{"name": "get_weather", "arguments": {JSON}}}'
 XML = ("<function=get_weather>\n<parameter=city>\nNew York\n</parameter>\n<parameter=days>\n3\n</parameter>\n"
        "<parameter=opt>\ntrue\n</parameter>\n</function>")  # fmt: skip
+M3 = "]<]minimax[>["
 BAR, LINE = "\uff5c", "\u2581"
 EXAMPLES = {
     "hermes": f'<tool_call>\n{NAMED}\n</tool_call>',
@@ -64,6 +66,14 @@ EXAMPLES = {
     "glm": "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>New York</arg_value>\n<arg_key>days</arg_key>\n"
            "<arg_value>3</arg_value>\n<arg_key>opt</arg_key>\n<arg_value>true</arg_value>\n</tool_call>",
     "gpt-oss": f"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{JSON}",
+    "kimi-k3": '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="city" '
+               'type="string"<|sep|>New York<|close|>argument<|sep|><|open|>argument key="days" type="number"<|sep|>3'
+               '<|close|>argument<|sep|><|open|>argument key="opt" type="boolean"<|sep|>true<|close|>argument<|sep|>'
+               "<|close|>call<|sep|><|close|>tools<|sep|>",
+    "muse": ' to=get_weather<|message|><atem:function_calls>\n<atem:invoke name="get_weather">\n<atem:parameter '
+            'name="city">New York</atem:parameter>\n<atem:parameter name="days">3</atem:parameter>\n<atem:parameter '
+            'name="opt">true</atem:parameter>\n</atem:invoke>\n</atem:function_calls>',
+    "functionary-3.2": f"get_weather\n{JSON}",
     "granite": f'<|tool_call|>[{NAMED}]',
     "phi4": f'<|tool_call|>[{NAMED}]<|/tool_call|>',
     "command-r": f'<|START_ACTION|>[\n {{"tool_call_id": "0", "tool_name": "get_weather", "parameters": {JSON}}}\n]'
@@ -74,6 +84,8 @@ EXAMPLES = {
     "minimax": '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">New York</parameter>\n'
                '<parameter name="days">3</parameter>\n<parameter name="opt">true</parameter>\n</invoke>\n'
                "</minimax:tool_call>",
+    "minimax-m3": f'{M3}<tool_call>\n{M3}<invoke name="get_weather">{M3}<city>New York{M3}</city>{M3}<days>3{M3}</days>'
+                  f"{M3}<opt>true{M3}</opt>{M3}</invoke>\n{M3}</tool_call>",
     "minimax-m1": f'<tool_calls>\n{NAMED}\n</tool_calls>',
     "tool-calls": f'<tool_calls>[{NAMED}]</tool_calls>',
     "nemotron": f'<TOOLCALL>[{NAMED}]</TOOLCALL>',
@@ -91,6 +103,13 @@ EXAMPLES = {
                '<param name="opt">True</param></function>',
     "solar": "<|tool_calls|><|tool_call:begin|>x1<|tool_call:name|>get_weather<|tool_call:args|>"
              f"{JSON}<|tool_call:end|>",
+}  # fmt: skip
+SAID = {  # how answers that consist of messages think, speak, and go on
+    "gpt-oss": ("<|channel|>analysis<|message|>{}<|end|><|start|>assistant",
+                "<|channel|>commentary<|message|>{}<|end|><|start|>assistant"),
+    "kimi-k3": ("<|open|>think<|sep|>{}<|close|>think<|sep|>", "<|open|>response<|sep|>{}<|close|>response<|sep|>"),
+    "muse": (" to=self<|message|>{}<|eom|><|start|>assistant", " to=user<|message|>{}<|eom|><|start|>assistant"),
+    "functionary-3.2": (None, "all\n{}>>>"),
 }  # fmt: skip
 ROWS = {row.name: row for row in (*FORMATS, GENERIC)}
 
@@ -111,7 +130,7 @@ def read(reader, pieces):
 
 
 def reader_of(row, tags=None, thinking=False):
-    return Harmony() if row.name == "gpt-oss" else Plain(row, tags, thinking, SCHEMAS)
+    return Addressed(row, SCHEMAS) if row.heads else Plain(row, tags, thinking, SCHEMAS)
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -122,10 +141,11 @@ def test_a_form_is_found_and_read(name):
     expected = [("get_weather", ARGUMENTS)]
     for pieces in ([text], list(text), [text[:7], text[7:]]):
         assert read(reader_of(row), pieces) == ("", "", expected)
-    if name == "gpt-oss":
-        before = "<|channel|>analysis<|message|>I think.<|end|><|start|>assistant"
-        before += "<|channel|>commentary<|message|>So:<|end|>"
-        assert read(Harmony(), list(before + "<|start|>assistant" + text)) == ("I think.", "So:", expected)
+    if row.heads:
+        thought, spoken = SAID[name]
+        before = (thought.format("I think.") if thought else "") + spoken.format("So: 1 < 2 > 1 [a].")
+        wanted = "I think." if thought else "", "So: 1 < 2 > 1 [a].", expected
+        assert read(reader_of(row), list(before + text)) == read(reader_of(row), [before + text]) == wanted
     elif not row.bare:
         said = list(f"<think>\nI think.\n</think>\n\nSo: 1 < 2 [a].\n{text}\n")
         assert read(reader_of(row, ("<think>", "</think>")), said) == ("I think.", "So: 1 < 2 [a].", expected)
@@ -138,9 +158,10 @@ def test_texts_without_calls_stay(name):
     row = ROWS[name]
     texts = "", "A plain answer.\n\n- 1 < 2\n", "an [example] {of: text} <b>", '{"no": "call"}', "[1, 2", "<tool_"
     for text in texts:
-        said = text if name != "gpt-oss" else f"<|channel|>final<|message|>{text}"
-        for pieces in ([said], list(said)):
-            assert read(reader_of(row), pieces) == ("", text, [])
+        opened = SAID[name][1].partition("{}")[0] if row.heads else ""
+        for said in (text, opened + text):
+            for pieces in ([said], list(said)):
+                assert read(reader_of(row), pieces) == ("", text, [])
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -294,7 +315,7 @@ def test_tokens_of_reasoning_are_counted(model):
     assert answer.reasoning_tokens == len(model.tokenizer.encode("Let me see.</think>", add_bos=False))
     assert forced(model, "So.", chat_template=source).reasoning_tokens == 0
     pieces = list("<|channel|>analysis<|message|>ab<|end|><|start|>assistant<|channel|>final<|message|>c")
-    assert reasoning_tokens(Harmony(), pieces) == len("ab<|end|>")
+    assert reasoning_tokens(Addressed(ROWS["gpt-oss"], {}), pieces) == len("ab<|end|>")
 
 
 def test_reasoning_of_llama(path):
@@ -393,11 +414,114 @@ def test_strict_tools_beside_reasoning_between_control_tokens(tmp_path):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_grammars_of_strict_tools_compile(name, model):
+def test_strict_tools_of_each_form(name, model):
+    """An answer may be a text, or a call with valid arguments, after reasoning where there are messages for it."""
+    tools = [{"function": {**TOOLS[0]["function"], "strict": True}}, TOOLS[1]]
+    options = {"tools": tools, "chat_template": template_of(ROWS[name])}
+    call = EXAMPLES[name].replace('"tool_call_id": "0", ', "").replace("\n {", "{").replace("}\n]", "}]")
+    call = call.replace(', "id": "abcdefghi"', "").replace(">True<", ">true<").replace(">x1<", ">1<")
+    call = call.replace(
+        "get_weather(city='New York', days=3, opt=True)", 'get_weather(city="New York", days=3, opt=true)'
+    )
+    call = call.replace("<tool_call>{", "<tool_call>\n{").replace("}</tool_call>", "}\n</tool_call>")
+    if name == "kimi-k3":  # whose prompt has the head of the response
+        call = "<|close|>response<|sep|>" + call + "<|close|>message<|sep|>"
+    thought, spoken = SAID.get(name, (None, None))
+    text = "So: 1 < 2 [a]" if not spoken or name == "kimi-k3" else spoken.partition("{}")[0] + "So: 1 < 2 [a]"
+    for said, good in ((text, True), (call, True), (call.replace("3", "3000"), False),
+                       (call.replace("get_weather", "get_other"), False)):  # fmt: skip
+        assert fits(model, model.tokenizer.encode(said, add_bos=False), **options) == good, said
+    if spoken and name != "kimi-k3":
+        before = (thought or "{}").format("hm") if thought else ""
+        said = before + spoken.format("So:") + call
+        assert fits(model, model.tokenizer.encode(said, add_bos=False), **options)
+        assert not fits(model, model.tokenizer.encode(said.replace("3", '"x"'), add_bos=False), **options)
+
+
+def test_texts_without_quotes_follow_their_schema(model):
+    schemas = {"a": {"type": "string", "pattern": "^x[0-9]/?$"}, "b": {"type": "string", "pattern": "[0-9]"},
+               "c": {"type": "string", "const": "one"}}  # fmt: skip
+    tools = [
+        {"function": {"name": "f", "parameters": {"type": "object", "properties": schemas, "required": list("abc")}}}
+    ]
+    for name in ("qwen-xml", "glm", "minimax-m3"):
+        options = {"tools": tools, "tool_choice": "required", "chat_template": template_of(ROWS[name])}
+        given = [(("x1/", "a 1 b", "one"), True), (("y1", "a1", "one"), False), (("x1", "ab", "one"), False)]
+        for values, good in (*given, (("x1", "1", "two"), False)):
+            form = {
+                "qwen-xml": ("<tool_call>\n<function=f>\n", "<parameter={0}>\n{1}\n</parameter>\n"),
+                "glm": ("<tool_call>f\n", "<arg_key>{0}</arg_key>\n<arg_value>{1}</arg_value>\n"),
+                "minimax-m3": ('{2}<tool_call>\n{2}<invoke name="f">'.replace("{2}", M3), "{2}<{0}>{1}{2}</{0}>"),
+            }[name]
+            text = form[0] + "".join(form[1].format(key, value, M3) for key, value in zip("abc", values))
+            assert fits(model, model.tokenizer.encode(text, add_bos=False), **options) == good, text
+
+
+def test_other_heads_of_calls_of_gpt_oss(model):
+    """The template writes the tool before the channel; models write either."""
+    source, name = template_of(ROWS["gpt-oss"]), "get_weather"
+    text = f" to=functions.{name}<|channel|>commentary json<|message|>{JSON}<|call|>"
+    assert read(reader_of(ROWS["gpt-oss"]), list(text))[2] == [(name, ARGUMENTS)]
     tools = [{"function": {**TOOLS[0]["function"], "strict": True}}]
-    answer = model.chat(MESSAGES, tools=tools, chat_template=template_of(ROWS[name]))
-    limited = name not in ("gpt-oss", "functionary", "minicpm", "mistral")
-    assert (answer.text.sampler.constraint is not None) == limited
+    ids = model.tokenizer.encode(text.removesuffix("<|call|>"), add_bos=False)
+    assert fits(model, ids, tools=tools, chat_template=source)
+
+
+def test_elements_within_elements(model):
+    """MiniMax M3 writes objects and lists as elements."""
+    inner = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]}
+    properties = {"ones": {"type": "array", "items": inner}, "empty": {"type": "array", "items": {"type": "string"}},
+                  "o": {"type": "object"}, "t": {"type": "string"}}  # fmt: skip
+    parameters = {"type": "object", "properties": properties, "required": ["ones", "empty"]}
+    m = M3
+    text = (
+        f'{m}<tool_call>\n{m}<invoke name="f">{m}<ones>{m}<item>{m}<a>1{m}</a>{m}<b>x < y{m}</b>{m}</item>\n{m}<item>'
+        f"{m}<a>2{m}</a>{m}</item>{m}</ones>{m}<empty>{m}</empty>{m}<o>{m}</o>{m}<t>12{m}</t>{m}</invoke>"
+        f"\n{m}</tool_call>"
+    )
+    expected = {"ones": [{"a": 1, "b": "x < y"}, {"a": 2}], "empty": [], "o": {}, "t": "12"}
+    for pieces in ([text], list(text)):
+        assert read(Plain(ROWS["minimax-m3"], None, False, {"f": parameters}), pieces)[2] == [("f", expected)]
+    assert read(Plain(ROWS["minimax-m3"], None, False, {}), [text])[2][0][1]["ones"] == expected["ones"]
+    deep = f'{m}<tool_call>{m}<invoke name="f">' + f"{m}<a>" * 3000 + f"{m}</invoke>"
+    assert read(Plain(ROWS["minimax-m3"], None, False, {}), [deep])[2] == []
+    tools = [{"function": {"name": "f", "parameters": parameters}}]
+    options = {"tools": tools, "tool_choice": "required", "chat_template": template_of(ROWS["minimax-m3"])}
+    for said, good in ((text.replace(" < ", " ").replace("\n" + m + "<item>", m + "<item>"), True),
+                       (text.replace("<a>1", "<a>x"), False)):  # fmt: skip
+        said = said.partition(f"{m}<o>")[0] + said.partition(f"{m}</o>")[2]
+        assert fits(model, model.tokenizer.encode(said, add_bos=False), **options) == good
+    bare = "</mm:think>\n\nYes. </mm:think>"  # a turn without reasoning begins with the mark that ends it
+    for pieces in ([bare], list(bare)):
+        found = read(Plain(ROWS["minimax-m3"], ("<mm:think>", "</mm:think>"), False, {}), pieces)
+        assert found == ("", "Yes. </mm:think>", [])
+
+
+def test_a_prompt_may_end_with_the_head_of_a_message():
+    row = ROWS["kimi-k3"]
+    for opened, expected in (("<|open|>think<|sep|>", ("a", "b", [])), ("<|open|>response<|sep|>", ("", "a", [])),
+                             ("", ("", "b", []))):  # fmt: skip
+        text = "a<|close|>think<|sep|><|open|>response<|sep|>b" if "think" in opened else "a<|close|>response<|sep|>"
+        text = text if opened else "<|open|>response<|sep|>b<|close|>response<|sep|><|close|>message<|sep|>"
+        reader = Addressed(row, SCHEMAS, "before it" + opened)
+        assert reader.thinks == ("think" in opened)
+        assert read(reader, list(text)) == expected
+
+
+def test_optional_arguments(model):
+    """Of forms whose arguments stand between commas: any of them may be there."""
+    optional = {"type": "object", "properties": {key: {"type": "integer"} for key in "abc"}}
+    tools = [{"function": {"name": "f", "parameters": optional}}, {"function": {"name": "g", "parameters": {
+        **optional, "required": ["b"]}}}]  # fmt: skip
+    for name, opened, pattern, close in (("pythonic", "[{}(", "{}={}", ")]"),
+                                         ("gemma4", "<|tool_call>call:{}{{", "{}:{}", "}}<tool_call|>")):  # fmt: skip
+        options = {"tools": tools, "tool_choice": "required", "chat_template": template_of(ROWS[name])}
+        comma = ", " if name == "pythonic" else ","
+        given = [("f", keys, True) for keys in ("", "a", "b", "bc", "ac")]
+        given += [("g", "b", True), ("g", "bac", True), ("g", "", False), ("g", "a", False)]
+        for tool, keys, good in given:
+            text = opened.format(tool) + comma.join(pattern.format(key, 1) for key in keys) + close.replace("}}", "}")
+            assert fits(model, model.tokenizer.encode(text, add_bos=False), **options) == good, text
 
 
 def test_prompts(model):
@@ -407,6 +531,10 @@ def test_prompts(model):
     assert model.apply_chat_template(MESSAGES, chat_template=source, enable_thinking=False, x=1) == "hiFalse1"
     thinking = {"chat_template": source, "chat_template_kwargs": {"x": "!"}, "enable_thinking": True}
     assert model.detokenize(model.chat(MESSAGES, **thinking).prompt_ids) == "hiTrue!"
+    for variable, values in (("thinking", "FalseTrue"), ("thinking_mode", "disabledenabled")):
+        shown = [model.apply_chat_template(MESSAGES, chat_template=f"{{{{ {variable} }}}}", enable_thinking=on)
+                 for on in (False, True)]  # fmt: skip
+        assert "".join(shown) == values
     told = model.apply_chat_template(MESSAGES, chat_template="{% for m in messages %}{{ m.content }}|{% endfor %}",
                                      tools=TOOLS)  # fmt: skip
     said = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": JSON}}]}
@@ -505,42 +633,30 @@ def test_wrong_choices(model):
     assert model.chat(MESSAGES, tools=bad).finish_reason is None  # which may be told to the model
 
 
-class Names:
-    """As much of a tokenizer as a template needs."""
-
-    bos, eos, unknown, separator, padding = 0, 1, 2, None, None
-
-    def text(self, token):
-        return ("<BOS>", "<EOS>", "<UNK>")[token]
-
-    def has(self, text):
-        return False
-
-
-UNKNOWN_FORMS = "Kimi-K3 MiniMax-M3 functionary-medium-v3.2 muse-glimmer".split()
-WRITE_NO_CALLS = "firefunction LFM2-8B LFM2.5-Instruct granite-3.3".split()
-
-
 @pytest.mark.skipif("GGML_TEMPLATES" not in os.environ, reason="GGML_TEMPLATES names no folder of chat templates")
-def test_what_templates_write_is_read():
-    """A call that a template writes into a conversation, such as those in llama.cpp's folder models/templates."""
+def test_what_templates_write_is_read(model):
+    """Each template of a folder, such as models/templates of llama.cpp: a call that it writes, grammars of calls."""
+    prompts, checked = Conversations({"tokenizer.chat_template": "x"}, model.tokenizer), 0
+    described = json.loads(
+        json.dumps(TOOLS).replace('"type": "', '"description": "d", "type": "')
+    )  # some templates ask
+    described[0]["function"]["strict"], described[1]["function"]["description"] = True, "d"
     said = {"role": "assistant", "content": "", "tool_calls": [
         {"id": "abcdefghi", "type": "function", "function": {"name": "get_weather", "arguments": JSON}}]}  # fmt: skip
-    checked = 0
     for file in sorted(Path(os.environ["GGML_TEMPLATES"]).glob("*.jinja")):
         source = file.read_text(encoding="utf-8")
-        if not takes_tools(source) or any(name in file.name for name in (*UNKNOWN_FORMS, *WRITE_NO_CALLS)):
-            continue
-        template, row = ChatTemplate({"tokenizer.chat_template": source}, Names()), format_of(source)
-        try:
-            asked = template.render(MESSAGES, True, tools=TOOLS[:1])
-            whole = template.render([*MESSAGES, said], False, tools=TOOLS[:1])
-        except ValueError:  # Python that the sandbox refuses
-            continue
+        question = prompts.question("chat", MESSAGES, described, None, True, source)
+        asked, whole = (prompts.render(messages, described, source, messages is MESSAGES)
+                        for messages in (MESSAGES, [*MESSAGES, said]))  # fmt: skip
         at = len(os.path.commonprefix([asked, whole]))
-        while at and whole[at - 1] not in ">\n ]":
+        while at < len(asked) and whole[at - 1] not in ">\n ]":
             at -= 1
-        answer = whole[at:] if row.name != "gpt-oss" else whole[at:].rpartition("<|start|>assistant")[2]
-        assert read(reader_of(row, tags_of(source)), list(answer))[2] == [("get_weather", ARGUMENTS)], file.name
+        tags, answer = tags_of(source), whole[at:]
+        answer = answer if not question.thinking or not tags or tags[1] in answer else tags[1] + answer
+        assert read(question.new_reader(), list(answer))[2] == [("get_weather", ARGUMENTS)], file.name
+        assert question.lark is not None, file.name
+        for choice in ("auto", "required", "find-it"):
+            asked_for = prompts.question("chat", MESSAGES, described, choice, True, source)
+            limited_to("chat", model.tokenizer, asked_for.lark)
         checked += 1
     assert checked > 35

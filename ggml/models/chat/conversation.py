@@ -8,21 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .reasoning import Harmony, Plain, Reader, tags_of
+from .reasoning import Addressed, Plain, Reader, tags_of
 from .schemas import closed
-from .telling import told
+from .syntaxes import Words, control_names
+from .telling import switched, told
 from .template import ChatTemplate, conversation_of, prompt_tokens
-from .tools import (
-    GENERIC,
-    Format,
-    Words,
-    checked_tools,
-    control_names,
-    format_of,
-    schemas_of,
-    strict_schemas,
-    takes_tools,
-)
+from .tools import GENERIC, Format, checked_tools, format_of, schemas_of, strict_schemas, takes_tools
 
 CHOICES = ("auto", "none", "required")
 
@@ -123,7 +114,7 @@ class Conversations:
         if guarded:
             shown, tools = self._guarded(shown), self._guarded(tools)
         shown, given = told(written, shown, tools)
-        return template.render(shown, add_generation_prompt, **{**given, **(variables or {})})
+        return template.render(shown, add_generation_prompt, **{**given, **switched(written, variables or {})})
 
     def question(
         self,
@@ -152,9 +143,9 @@ class Conversations:
         text, ids = seen(caller, messages, render) if seen is not None else (render(messages), None)
         written = template.source_with_tools if allowed else template.source
         form = format_of(written) if takes_tools(written) else GENERIC
-        harmony = format_of(template.source).name == "gpt-oss" and (reasoning or bool(allowed))
-        tags = tags_of(template.source) if reasoning and not harmony else None
-        return self.asked(text, allowed, must, parallel, form, tags, harmony, ids)
+        heads = form.heads if reasoning or allowed else None
+        tags = heads.tags if heads is not None else tags_of(template.source) if reasoning else None
+        return self.asked(text, allowed, must, parallel, form, tags, heads is not None, ids)
 
     def asked(
         self,
@@ -164,7 +155,7 @@ class Conversations:
         parallel: bool = True,
         form: Format = GENERIC,
         tags: tuple[str, str] | None = None,
-        harmony: bool = False,
+        addressed: bool = False,
         ids: list[int] | None = None,
     ) -> Question:
         """What a prompt asks for.
@@ -176,18 +167,17 @@ class Conversations:
             parallel: whether several may be.
             form: of calls.
             tags: around reasoning, or None.
-            harmony: whether answers are those of gpt-oss.
+            addressed: whether answers are read as messages with the heads of the form.
             ids: the tokens of the prompt; None for those of the text.
         """
         tokenizer = self._tokenizer
         thinking = tags is not None and text.rstrip().endswith(tags[0].rstrip())
         of_tags = control_names(tags or ())
-        marks = [*(form.control if allowed else ()), *of_tags]
+        marks = [*(form.control if allowed or addressed else ()), *of_tags]
         schemas, words = schemas_of(allowed), Words(self._control, marks)
         limits = {name: closed(schema) for name, schema in schemas.items()} if must else strict_schemas(allowed)
-        if harmony and not must:
-            limits = None  # what is no call cannot be told from calls by a grammar
         before = tags if any(self._control(tag) is not None for tag in of_tags) and not must else None
+        before = None if addressed else before
 
         def each() -> Iterator[tuple[str, str, Any]]:
             for name, schema in (limits or {}).items():
@@ -195,7 +185,9 @@ class Conversations:
 
         return Question(
             prompt_tokens(tokenizer, text) if ids is None else ids,
-            Harmony if harmony else partial(Plain, form if allowed else None, tags, thinking, schemas),
+            partial(Addressed, form, schemas, text)
+            if addressed
+            else partial(Plain, form if allowed else None, tags, thinking, schemas),
             {token for mark in marks if (token := tokenizer.find(mark)) >= 0},
             form.grammar(limits, words, parallel, must, before) if limits else None,
             each,
@@ -221,7 +213,7 @@ class Conversations:
     def _tokens(self, text: str) -> list[int]:
         """The tokens of a mark, as the model writes it."""
         token = self._tokenizer.find(text.strip())
-        return [token] if token >= 0 else self._tokenizer.encode_within(text.strip())
+        return [token] if token >= 0 else self._tokenizer.encode_within(text.strip(), True)
 
 
 def call_message(identifier: str, name: str, arguments: Mapping[str, Any], index: int | None = None) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from .tools import Call, Format, NoCallError, Schemas, take_json
+from .syntaxes import Call, NoCallError, Schemas, control_names
+from .tools import Format
 
 # Texts around a model's reasoning, by what its chat template has; of several, the first.
 TAGS = {
@@ -20,6 +21,8 @@ TAGS = {
     "\u25c1/think\u25b7": ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
     "</think>": ("<think>", "</think>"),
 }
+
+HEAD = 200  # characters of a prompt's end that may be a head
 
 
 class Part(NamedTuple):
@@ -116,6 +119,11 @@ class Plain:
         opens = [self._tags[0]] if self._tags and self._empty else []
         if self._empty and self._tags:
             self._rest = self._rest.lstrip()
+            if self._tags[1].startswith(self._rest) and not last:
+                return
+            if not self._thought and not self._called and self._rest.startswith(self._tags[1]):  # of no reasoning
+                self._rest, self._thought = self._rest.removeprefix(self._tags[1]).lstrip(), True
+                return
         if self._form and self._form.bare and self._empty and self._rest.lstrip().startswith(self._form.bare):
             self._mode, self._held = "calls", self._rest
             self._rest = self._rest.lstrip()
@@ -169,16 +177,26 @@ class Plain:
                 yield Part("content", text)
 
 
-class Harmony:
-    """The reader of gpt-oss' answers: messages on the channels analysis, commentary and final.
+class Addressed:
+    """The reader of answers that consist of messages with heads, such as those of gpt-oss.
 
-    The text begins after `<|start|>assistant`.
+    Args:
+        form: of the answers, with heads.
+        schemas: of the tools' arguments.
+        prompt: the text before, which may end with a head.
     """
 
-    def __init__(self) -> None:
-        self._rest, self._kind, self._name = "", "", ""  # kind of the message that is being read; "": its head
-        self._head = re.compile(r"(?P<head>.*?)<\|message\|>", re.S)
-        self._end = ["<|end|>", "<|call|>", "<|return|>", "<|start|>"]
+    def __init__(self, form: Format, schemas: Schemas, prompt: str = "") -> None:
+        assert form.heads is not None
+        self._heads, self._syntax, self._schemas = form.heads, form.syntax, schemas
+        known = [*self._heads.reasoning, *self._heads.content, *schemas]
+        head = self._heads.head.replace("{names}", "|".join(map(re.escape, known)))
+        self._head, self._found = re.compile(head, re.S), re.compile(self._heads.name, re.S)
+        self._ends = [end.replace("{names}", name) for end in self._heads.ends
+                      for name in (known if "{names}" in end else [""])]  # fmt: skip
+        self._rest, self._kind, self._name, self._text = "", "", "", ""  # kind of the message; "": its head
+        if last := re.search(rf"(?s:{head})\s*\Z", prompt[-HEAD:]):
+            self._open(last[0])
 
     @property
     def thinks(self) -> bool:
@@ -194,50 +212,59 @@ class Harmony:
     def _parts(self, last: bool) -> Iterator[Part]:
         while self._rest:
             if not self._kind:
-                found = self._head.match(self._rest)
+                found = self._head.search(self._rest)
                 if found is None:
-                    if last and "<|" not in self._rest:  # an answer without channels
+                    if last and not self._marked(self._rest):  # an answer without heads
                         yield Part("content", self._rest)
                         self._rest = ""
                     return
-                self._open(found["head"])
+                self._open(found[0])
                 self._rest = self._rest[found.end() :]
                 continue
-            places = [place for mark in self._end if (place := self._rest.find(mark)) >= 0]
+            ends = [end.replace("{}", self._name) for end in self._ends]
+            places = [(place, end) for end in ends if (place := self._rest.find(end)) >= 0]
             if places:
-                text, self._rest = self._rest[: min(places)], self._rest[min(places) :]
-                yield from self._message(text)
+                place, end = min(places)
+                text, self._rest = self._rest[:place], self._rest[place:]
+                yield from self._message(text, end)
                 self._kind = ""
-                for mark in self._end[:3]:
-                    self._rest = self._rest.removeprefix(mark)
             elif self._kind == "call":
                 if last:
                     yield from self._message(self._rest)
                     self._rest = ""
                 return
             else:
-                cut = len(self._rest) - (0 if last else overlap(self._rest, self._end))
+                cut = len(self._rest) - (0 if last else overlap(self._rest, ends))
                 text, self._rest = self._rest[:cut], self._rest[cut:]
                 yield from self._message(text)
                 return
 
-    def _open(self, head: str) -> None:
-        """Reads the head of a message: its channel, and whom it is to."""
-        to = re.search(r"to=(?:functions\.)?([\w.:-]+?)(?=<\||\s|$)", head)
-        channel = re.search(r"<\|channel\|>\s*(\w+)", head)
-        self._name = to[1] if to else ""
-        self._kind = "call" if to else "reasoning" if channel and channel[1] == "analysis" else "content"
+    def _marked(self, text: str) -> bool:
+        """Whether a text has marks of messages, which no content has."""
+        return any(mark in text for mark in control_names(self._heads.texts))
 
-    def _message(self, text: str) -> Iterator[Part]:
+    def _open(self, head: str) -> None:
+        """Reads the head of a message."""
+        found = self._found.match(head)
+        self._name = next(filter(None, found.groups()), "") if found else ""
+        self._kind = "reasoning" if self._name in self._heads.reasoning else "call"
+        if not self._name or self._name in self._heads.content:
+            self._kind = "content"
+        self._text = head
+
+    def _message(self, text: str, end: str = "") -> Iterator[Part]:
         if self._kind != "call":
             if text:
                 yield Part(self._kind, text)
             return
         try:
-            found = take_json(text)
+            call = self._syntax.take(self._text + text + end, self._schemas)
         except NoCallError:
-            found = None
-        yield Part("call", "", Call(self._name, found[0], 0)) if found else Part("content", text)
+            call = None
+        if call is not None:
+            yield Part("call", "", call)
+        elif text:
+            yield Part("content", text)
 
 
 def reasoning_tokens(reader: Reader, pieces: Iterable[str]) -> int:

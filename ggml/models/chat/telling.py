@@ -15,6 +15,7 @@ INSTRUCTIONS = (
     "To call a function, answer with a JSON object of its name and arguments within tags, one for each call:\n"
     '<tool_call>\n{{"name": "NAME", "arguments": {{...}}}}\n</tool_call>'
 )
+SWITCHES = {"thinking": (False, True), "thinking_mode": ("disabled", "enabled")}  # other names of enable_thinking
 Messages = list[dict[str, Any]]
 
 
@@ -42,6 +43,14 @@ def told(source: str, messages: Sequence[Mapping[str, Any]], tools: Any) -> tupl
         shown[0]["tools"] = described
         return shown, {}
     return shown, {way: tools} if tools and way else {}
+
+
+def switched(source: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables of a template, with `enable_thinking` under the names by which templates know it."""
+    on = variables.get("enable_thinking")
+    if on is None or "enable_thinking" in source:
+        return dict(variables)
+    return {**{name: values[bool(on)] for name, values in SWITCHES.items()}, **variables}
 
 
 def takes_system(source: str) -> bool:

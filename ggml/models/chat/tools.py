@@ -6,402 +6,42 @@ a grammar of the calls that are allowed.
 
 from __future__ import annotations
 
-import ast
-import json
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from .renderer import plain
-
-Schemas = Mapping[str, Mapping[str, Any]]  # of the arguments of each tool
-NAME = r"[\w.:-]+"
-CDATA = "<![CDATA["  # before text in XML that may have marks
-LITERALS = {"True": True, "False": False, "None": None}
+from .syntaxes import NAME, Gemma, Json, Keyed, Named, Nested, Pythonic, Schemas, Syntax, Tagged, Words, control_names
 
 
-class Call(NamedTuple):
-    """A call: the tool's name, its arguments, and where it ends in the text."""
+@dataclass(frozen=True)
+class Heads:
+    """How answers are written that consist of messages, each with a head that says to whom it is.
 
-    name: str
-    arguments: dict[str, Any]
-    end: int
-
-
-class NoCallError(ValueError):
-    """A text that is no call."""
-
-
-class Words:
-    """Writes texts of a grammar in Lark's form; control tokens become these tokens.
-
-    Args:
-        token: the id of a control token by its name, None for other texts.
-        names: names of the control tokens that may occur.
+    Attributes:
+        head: regular expression of a head; `{names}` stands for the names that messages can be to.
+        name: regular expression whose group is the name in a head.
+        ends: texts of which one ends a message; `{}` stands for its name, `{names}` for each name.
+        reasoning, content: names for reasoning, and for what the user reads; other names are those of tools.
+        tags: texts around reasoning, or None if there is none.
+        said: head of a message that calls nothing, in a grammar; `{}` stands for its name.
+        between: text between messages, in a grammar.
     """
 
-    def __init__(self, token: Callable[[str], int | None], names: Sequence[str]) -> None:
-        self._token = token
-        found = [name for name in names if token(name) is not None]
-        self._split = re.compile("(" + "|".join(map(re.escape, found)) + ")") if found else None
+    head: str
+    name: str
+    ends: tuple[str, ...]
+    reasoning: tuple[str, ...]
+    content: tuple[str, ...]
+    tags: tuple[str, str] | None = None
+    said: str = ""
+    between: str = ""
 
-    def __call__(self, text: str) -> str:
-        parts = self._split.split(text) if self._split else [text]
-        out = []
-        for part in filter(None, parts):
-            token = self._token(part) if self._split and self._split.fullmatch(part) else None
-            out.append(json.dumps(part, ensure_ascii=False) if token is None else f"<[{token}]>")
-        return " ".join(out) or '""'
-
-
-def json_rule(schema: Any, root: Mapping[str, Any] | None = None) -> str:
-    """JSON that is valid for a schema, in a grammar; definitions that it refers to are those of `root`."""
-    found = {key: root[key] for key in ("$defs", "definitions") if key in root} if root is not None else {}
-    return "%json " + json.dumps({**schema, **found, "x-guidance": {"whitespace_pattern": " ?"}})
-
-
-def properties(schema: Mapping[str, Any]) -> list[tuple[str, Any, bool]]:
-    """The names and schemas of arguments, and whether each is needed."""
-    found, needed = schema.get("properties") or {}, schema.get("required") or ()
-    return [(name, value if isinstance(value, Mapping) else {}, name in needed) for name, value in found.items()]
-
-
-class Syntax(ABC):
-    """How one call is written."""
-
-    @abstractmethod
-    def take(self, text: str, schemas: Schemas) -> Call | None:
-        """The call with which a text begins, None if it may go on; raises NoCallError."""
-
-    @abstractmethod
-    def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
-        """The calls of a tool, in a grammar."""
-
-    def written(self, name: str, arguments: Any) -> str | None:
-        """A call as a text; None of forms whose templates write calls themselves."""
-        return None
-
-
-def take_json(text: str, begin: int = 0) -> tuple[dict[str, Any], int] | None:
-    """The JSON object at a place of a text and its end, None if it is not complete."""
-    found = re.compile(r"\s*").match(text, begin)
-    begin = found.end() if found else begin
-    if begin == len(text):
-        return None
-    if text[begin] != "{":
-        raise NoCallError(text)
-    try:
-        value, end = json.JSONDecoder(strict=False).raw_decode(text, begin)
-    except RecursionError:
-        raise NoCallError(text) from None
-    except json.JSONDecodeError as error:
-        if error.pos >= len(text.rstrip()) or error.msg.startswith(("Unterminated", "Invalid \\", "Invalid control")):
-            return None
-        if text[error.pos :].strip() in ("t", "tr", "tru", "f", "fa", "fal", "fals", "n", "nu", "nul", "-"):
-            return None
-        raise NoCallError(text) from None
-    return value, end
-
-
-@dataclass(frozen=True)
-class Json(Syntax):
-    """A JSON object with the name and the arguments."""
-
-    name: str = "name"
-    arguments: str = "arguments"
-
-    def take(self, text: str, schemas: Schemas) -> Call | None:
-        found = take_json(text)
-        if found is None:
-            return None
-        value, end = found
-        inner = value.get("function")
-        if isinstance(inner, dict):  # OpenAI's own form
-            value = inner
-        name = value.get(self.name, value.get("name", value.get("tool_name", inner)))
-        given = value.get(self.arguments, value.get("arguments", value.get("parameters", {})))
-        if isinstance(given, str):
-            given = take_json(given) or ({},)
-            given = given[0]
-        if not isinstance(name, str) or not isinstance(given, (dict, type(None))):
-            raise NoCallError(text)
-        return Call(name, given or {}, end)
-
-    def written(self, name: str, arguments: Any) -> str:
-        return json.dumps({self.name: name, self.arguments: arguments}, ensure_ascii=False)
-
-    def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
-        keys = {self.name: {"const": name}, self.arguments: schema}
-        whole = {"type": "object", "properties": keys, "required": list(keys), "additionalProperties": False}
-        return json_rule(whole, schema)
-
-
-@dataclass(frozen=True)
-class Keyed(Syntax):
-    """A JSON object whose only key is the name, with the arguments as its value."""
-
-    def take(self, text: str, schemas: Schemas) -> Call | None:
-        found = take_json(text)
-        if found is None:
-            return None
-        value, end = found
-        name, arguments = next(iter(value.items()), ("", None))
-        if len(value) != 1 or not isinstance(arguments, (dict, type(None))):
-            raise NoCallError(text)
-        return Call(name, arguments or {}, end)
-
-    def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
-        whole = {"type": "object", "properties": {name: schema}, "required": [name], "additionalProperties": False}
-        return json_rule(whole, schema)
-
-
-@dataclass(frozen=True)
-class Named(Syntax):
-    """The name between two texts, then the arguments in JSON, then a text."""
-
-    before: str
-    between: str
-    after: str
-    pattern: str = ""  # what precedes the arguments, if it varies; with a group `name`
-
-    def take(self, text: str, schemas: Schemas) -> Call | None:
-        head = self.pattern or rf"\s*{re.escape(self.before)}\s*(?P<name>{NAME}?)\s*{re.escape(self.between)}"
-        found = re.match(head, text)
-        if found is None:
-            if "{" in text or len(text) > 300:
-                raise NoCallError(text)
-            return None
-        value = take_json(text, found.end())
-        if value is None:
-            return None
-        rest = re.compile(r"\s*" + re.escape(self.after.strip())).match(text, value[1])
-        if rest is None and self.after.strip() and len(text) - value[1] < len(self.after) + 2:
-            return None  # the text that ends a call is not complete
-        return Call(found["name"], value[0], rest.end() if rest else value[1])
-
-    def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
-        before, after = words(self.before + name + self.between), words(self.after)
-        return f"{before} {json_rule(schema)} {after}"
-
-
-def value_of(text: str, schema: Any) -> Any:
-    """An argument that is written as text: what its schema says, else JSON or a literal of Python if it is that."""
-    text = text[len(CDATA) : -3] if text.startswith(CDATA) and text.endswith("]]>") else text
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    if kind == "string":
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    if text.strip() in LITERALS:
-        return LITERALS[text.strip()]
-    try:
-        return python_value(ast.parse(text.strip(), mode="eval").body) if text.lstrip()[:1] in ("[", "{") else text
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return text
-
-
-@dataclass(frozen=True)
-class Tagged(Syntax):
-    """Tags around the name and around each argument; `{}` stands for a name."""
-
-    before: str
-    argument: str
-    value_end: str
-    after: str
-    inside: str = ""  # between the tags of a name and of its value, if these are two
-
-    def _pattern(self, text: str) -> str:
-        """A regular expression for a tag, with a group for the name; white space around it is of no meaning."""
-        name = r"(?P<name>[^<\n]+)" if text.strip().endswith("{}") else r"(?P<name>[^<>\"]*?)"
-        pattern = re.escape(text.strip()).replace("\\\n", r"\s*").replace('"true"', r'"\w+"')
-        return pattern.replace(r"\{\}", name)
-
-    def take(self, text: str, schemas: Schemas) -> Call | None:
-        end = text.find(self.after.strip())
-        if end < 0:
-            return None
-        found = re.match(r"\s*" + self._pattern(self.before), text)
-        if found is None:
-            raise NoCallError(text)
-        name, arguments = found["name"].strip(), {}
-        schema = {key: value for key, value, _ in properties(schemas.get(name, {}))}
-        tail = re.escape(self.value_end.strip())
-        pattern = rf"{self._pattern(self.argument)}\n?(?P<value>.*?)\n?{tail}"
-        for match in re.finditer(pattern, text[found.end() : end], re.S):
-            key = match["name"].strip()
-            arguments[key] = value_of(match["value"], schema.get(key))
-        return Call(name, arguments, end + len(self.after.strip()))
-
-    def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
-        parts = []
-        for key, value, needed in properties(schema):
-            inner = text_rule(value) if value.get("type") == "string" else json_rule(value, schema)
-            part = f"{words(self.argument.replace('{}', key))} {inner} {words(self.value_end)}"
-            parts.append(part if needed else f"({part})?")
-        return " ".join([words(self.before.replace("{}", name)), *parts, words(self.after)])
-
-
-def text_rule(schema: Mapping[str, Any]) -> str:
-    """A text without quotes: one of those that the schema lists, or of the length that it allows."""
-    if "enum" in schema:
-        return choice(schema["enum"])
-    least, most = schema.get("minLength", 0), schema.get("maxLength", "")
-    return f"/[^<]{{{least},{most}}}/"
-
-
-def choice(texts: Sequence[Any]) -> str:
-    """One of several texts, in a grammar."""
-    return "(" + " | ".join(json.dumps(str(text), ensure_ascii=False) for text in texts) + ")"
-
-
-class Pythonic(Syntax):
-    """A call in Python, with arguments by name."""
-
-    def take(self, text: str, schemas: Schemas) -> Call | None:
-        found = re.match(rf"\s*({NAME})\s*\(", text)
-        if found is None:
-            if len(text) > 200 or re.match(r"\s*[^\w\s]", text):
-                raise NoCallError(text)
-            return None
-        end = closing(text, found.end() - 1)
-        if end is None:
-            return None
-        arguments = {}
-        try:
-            call = ast.parse("_" + text[found.end() - 1 : end], mode="eval").body
-            for keyword in call.keywords if isinstance(call, ast.Call) else ():
-                arguments[keyword.arg or ""] = python_value(keyword.value)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise NoCallError(text) from None
-        return Call(found[1], arguments, end)
-
-    def written(self, name: str, arguments: Any) -> str | None:
-        if not isinstance(arguments, Mapping):
-            return None
-        return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
-
-    def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
-        parts: list[str] = []
-        for key, value, needed in properties(schema):
-            if needed or not parts:
-                part = f"{words((', ' if parts else '') + key + '=')} {json_rule(value, schema)}"
-                parts.append(part)
-        return " ".join([words(name + "("), *parts, words(")")])
-
-
-def closing(text: str, begin: int) -> int | None:
-    """The end of the bracket that opens at a place, None if it is not closed; brackets in strings do not count."""
-    depth, quote, i = 0, "", begin
-    while i < len(text):
-        c = text[i]
-        if quote:
-            if c == "\\":
-                i += 1
-            elif c == quote:
-                quote = ""
-        elif c in "\"'":
-            quote = c
-        elif c in "([{":
-            depth += 1
-        elif c in ")]}":
-            depth -= 1
-            if depth == 0:
-                return i + 1
-        i += 1
-    return None
-
-
-def python_value(node: ast.expr) -> Any:
-    """A literal of Python, or of JSON."""
-    if isinstance(node, ast.Name):
-        if node.id not in ("true", "false", "null"):
-            raise ValueError(node.id)
-        return {"true": True, "false": False, "null": None}[node.id]
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return [python_value(item) for item in node.elts]
-    if isinstance(node, ast.Dict):
-        return {str(ast.literal_eval(key)): python_value(item) for key, item in zip(node.keys, node.values) if key}
-    return ast.literal_eval(node)
-
-
-@dataclass(frozen=True)
-class Gemma(Syntax):
-    """`call:NAME{key:value,...}`, where texts stand between two marks, and keys have none."""
-
-    quote: str
-
-    def take(self, text: str, schemas: Schemas) -> Call | None:
-        found = re.match(rf"\s*call:\s*({NAME}?)\s*(?=\{{)", text)
-        if found is None:
-            if "{" in text or not "call:".startswith(text.strip()[:5]):
-                raise NoCallError(text)
-            return None
-        value, end = self._value(text, found.end())
-        return None if end < 0 else Call(found[1], value, end)
-
-    def _value(self, text: str, at: int) -> tuple[Any, int]:
-        """The value at a place and its end, -1 if it is not complete."""
-        while at < len(text) and text[at].isspace():
-            at += 1
-        if text.startswith(self.quote, at):
-            begin = at + len(self.quote)
-            end = text.find(self.quote, begin)
-            return text[begin:end], end + len(self.quote) if end >= 0 else -1
-        if at < len(text) and text[at] in "{[":
-            return self._several(text, at)
-        found = re.compile(r"[^,}\]]*").match(text, at)
-        end = found.end() if found else at
-        return value_of(text[at:end].strip(), None), end if end < len(text) else -1
-
-    def _several(self, text: str, at: int) -> tuple[Any, int]:
-        close = "}" if text[at] == "{" else "]"
-        items: list[tuple[str, Any]] = []
-        at += 1
-        while True:
-            while at < len(text) and (text[at].isspace() or text[at] == ","):
-                at += 1
-            if at >= len(text):
-                return None, -1
-            if text[at] == close:
-                return (dict(items) if close == "}" else [item for _, item in items]), at + 1
-            key = ""
-            if close == "}":
-                colon = text.find(":", at)
-                if colon < 0:
-                    return None, -1
-                key, at = text[at:colon].strip().removeprefix(self.quote).removesuffix(self.quote), colon + 1
-            value, at = self._value(text, at)
-            if at < 0:
-                return None, -1
-            items.append((key, value))
-
-    def rule(self, name: str, schema: Mapping[str, Any], words: Words) -> str:
-        return f"{words(f'call:{name}')} {self._rule({'type': 'object', **schema}, words)}"
-
-    def _rule(self, schema: Any, words: Words) -> str:
-        kind = schema.get("type") if isinstance(schema, Mapping) else None
-        if kind == "string":
-            return f"{words(self.quote)} {text_rule(schema)} {words(self.quote)}"
-        if kind == "array":
-            item = self._rule(schema.get("items", {}), words)
-            return f'"[" ({item} ("," {item})*)? "]"'
-        if kind == "object":
-            parts: list[str] = []
-            for key, value, needed in properties(schema):
-                if needed or not parts:
-                    parts.append(f"{words((',' if parts else '') + key + ':')} {self._rule(value, words)}")
-            return " ".join(['"{"', *parts, '"}"'])
-        return json_rule(schema if isinstance(schema, Mapping) and kind else {"type": ["number", "boolean", "null"]})
-
-
-def control_names(texts: Sequence[str]) -> list[str]:
-    """What stands in texts and is the name of a control token in many vocabularies."""
-    pattern = r"<\|?[^<>\s]+\|?>|\[/?[A-Z_]+\]|<\|\"\|>|\u25c1[^\u25b7]*\u25b7"
-    return list(dict.fromkeys(found for text in texts for found in re.findall(pattern, text)))
+    @property
+    def texts(self) -> list[str]:
+        """The texts of these that may have control tokens."""
+        return [*self.ends, *(self.tags or ()), self.said, self.between]
 
 
 @dataclass(frozen=True)
@@ -417,6 +57,8 @@ class Format:
         end: regular expression of what ends the calls; nothing may stand for it.
         first, between, last: texts around and between calls, in a grammar.
         bare: with what an answer begins that is nothing but calls.
+        closing: what may end an answer without calls, in a grammar.
+        heads: of answers that consist of messages, or None.
     """
 
     name: str
@@ -429,6 +71,8 @@ class Format:
     between: str = ""
     last: str = ""
     bare: str = ""
+    closing: str = ""
+    heads: Heads | None = None
 
     def skipped(self, mark: str) -> int:
         """The length of a text that begins calls, 0 if it is part of the first call."""
@@ -437,7 +81,7 @@ class Format:
     @property
     def control(self) -> list[str]:
         """Texts that are control tokens in many vocabularies."""
-        texts = [*self.begin, self.first, self.between, self.last]
+        texts = [*self.begin, self.first, self.between, self.last, *(self.heads.texts if self.heads else ())]
         texts += [value for value in vars(self.syntax).values() if isinstance(value, str)] if self.syntax else []
         return control_names(texts)
 
@@ -458,8 +102,10 @@ class Format:
         rules = {f"call{i}": self.syntax.rule(name, schema, words) for i, (name, schema) in enumerate(schemas.items())}
         more = f" ({words(self.between)} call)*" if parallel else ""
         calls, lines = f"{words(self.first)} call{more} {words(self.last)}", list[str]()
-        if not must:
-            around = self._around(calls, words)
+        if not must and self.heads is not None and self.heads.said:
+            calls, lines = self._among_messages(self.heads, calls, words)
+        elif not must:
+            around = self._around(calls, more, schemas, words)
             if around is None:
                 return None
             calls, lines = around
@@ -468,28 +114,51 @@ class Format:
         lines = [f"start: {calls}", "call: " + " | ".join(rules), *dict.fromkeys(lines)]
         return "\n".join([*lines, *(f"{name}: {rule}" for name, rule in rules.items())])
 
-    def _around(self, calls: str, words: Words) -> tuple[str, list[str]] | None:
+    def _around(self, calls: str, more: str, schemas: Schemas, words: Words) -> tuple[str, list[str]] | None:
         """The rule of a text that may end with calls, and further lines; None where a grammar cannot tell that."""
-        begin = (self.first or str(getattr(self.syntax, "before", ""))).lstrip()
+        before = str(getattr(self.syntax, "before", ""))
+        begin = (self.first or before).lstrip()
         mark = self.begin[0] if self.begin else ""
         token = words(mark) if words(mark).startswith("<[") else ""  # no text has a control token
-        pattern = re.escape(mark).replace("/", "\\/")
-        without = "" if token or not mark else f" & ~/(?s:.*){pattern}(?s:.*)/"
+        without = "" if token or not mark else f" & ~/(?s:.*){pattern_of(mark)}(?s:.*)/"
         if self.bare:
             text = rf"TEXT: /\s*([^\s{re.escape(self.bare)}](?s:.*))?/{without}"
             return f"TEXT | SPACE {token + '?' if token else ''} {calls}", [text, r"SPACE: /\s*/"]
         if words(begin).startswith("<["):
-            return f"ANY | ANY {calls}", [ANY]
-        if not mark or not self.first.lstrip().startswith(mark):
+            return f"ANY {f'({words(self.closing)})? ' if self.closing else ''}| ANY {calls}", [ANY]
+        if not mark or not begin.startswith(mark):
             return None
-        rest = f"{words(self.first.lstrip().removeprefix(mark))} {calls.removeprefix(words(self.first))}"
-        head = f"HEAD: (/(?s:.*)/{without}) /{pattern}/"
-        return f"TEXT | HEAD {rest}", [f"TEXT: /(?s:.*)/{without}", head]
+        lines = [f"TEXT: /(?s:.*)/{without}", f"HEAD: (/(?s:.*)/{without}) /{pattern_of(mark)}/"]
+        rest = begin.removeprefix(mark)
+        if self.first:
+            return f"TEXT | HEAD {words(rest)} {calls.removeprefix(words(self.first))}", lines
+        tail = self.syntax.after_mark(mark)
+        rules = [tail.rule(name, schema, words) for name, schema in schemas.items()]  # of a call whose mark was read
+        return f"TEXT | HEAD ({' | '.join(rules)}){more} {words(self.last)}", lines
+
+    def _among_messages(self, heads: Heads, calls: str, words: Words) -> tuple[str, list[str]]:
+        """The rule of messages whose last ones may be calls, and further lines."""
+        mark = next(iter(control_names([heads.between])), heads.between)
+        rest = heads.between.removeprefix(mark)
+        said = " | ".join(words(heads.said.replace("{}", name)) for name in (*heads.reasoning, *heads.content))
+        if words(mark).startswith("<["):
+            text, more, lines = "ANY", f"ANY {words(heads.between)}", [ANY]
+        else:
+            without = f"/(?s:.*)/ & ~/(?s:.*){pattern_of(mark)}(?s:.*)/"
+            text, more = "TEXT", f"HEAD {words(rest)}"
+            lines = [f"TEXT: {without}", f"HEAD: ({without}) /{pattern_of(mark)}/"]
+        return f"(said {more})* (said {text} | {calls})", [*lines, f"said: {said}"]
+
+
+def pattern_of(mark: str) -> str:
+    """A text as a regular expression of a grammar."""
+    return re.escape(mark).replace("/", "\\/").replace("\n", "n").replace("\\ ", " ")
 
 
 ANY = "ANY: /(?s:.*)/"
 LIST = r"\s*[\[,]?\s*"  # before a call in a JSON list
 D = "\uff5c"  # the bar in DeepSeek's marks
+MINIMAX = "]<]minimax[>["  # before each tag of MiniMax M3
 
 
 def tagged(open_: str, close: str) -> dict[str, Any]:
@@ -507,7 +176,33 @@ def listed(open_: str, close: str = "", begin: tuple[str, ...] = ()) -> dict[str
 XML = Tagged("<function={}>\n", "<parameter={}>\n", "\n</parameter>\n", "</function>")
 FORMATS = (
     Format("gpt-oss", ("<|channel|>", "<|message|>", "<|start|>"), (),
-           Named("<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "")),
+           Named("<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "",
+                 rf"(?s).*?to=(?:functions\.)?(?P<name>{NAME}?)(?=<\||\s).*?<\|message\|>",
+                 ((" to=functions.", "<|channel|>commentary json<|message|>"),)),
+           between="<|call|><|start|>assistant", heads=Heads(
+               r".*?<\|message\|>", r".*to=(?:functions\.)?([\w.:-]+?)(?=<\||\s|$)|.*<\|channel\|>\s*(\w+)",
+               ("<|end|>", "<|call|>", "<|return|>", "<|start|>"), ("analysis",), ("final", "commentary"),
+               ("<|channel|>analysis<|message|>", "<|end|>"), "<|channel|>{}<|message|>", "<|end|><|start|>assistant")),
+    Format("kimi-k3", ("<|open|>", "<|close|>", "<|sep|>"), ("<|close|>response<|sep|><|open|>tools<|sep|>",),
+           Tagged("<|open|>call tool=\"{}\" index=\"{n}\"<|sep|>", "<|open|>argument key=\"{}\" type=\"{kind}\"<|sep|>",
+                  "<|close|>argument<|sep|>", "<|close|>call<|sep|>",
+                  {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null",
+                   "array": "array", "": "object"}),
+           first="<|close|>response<|sep|><|open|>tools<|sep|>", last="<|close|>tools<|sep|><|close|>message<|sep|>",
+           closing="<|close|>response<|sep|><|close|>message<|sep|>", heads=Heads(
+               r"<\|open\|>(?:think|response|call)\b[^<]*<\|sep\|>", r"<\|open\|>(\w+)", ("<|close|>{}<|sep|>",),
+               ("think",), ("response",),
+               ("<|open|>think<|sep|>", "<|close|>think<|sep|><|open|>response<|sep|>"))),
+    Format("muse", ("<atem:function_calls>",), (),
+           Tagged(" to={}<|message|><atem:function_calls>\n<atem:invoke name=\"{}\">\n", "<atem:parameter name=\"{}\">",
+                  "</atem:parameter>\n", "</atem:invoke>"),
+           last="\n</atem:function_calls>", between="\n</atem:function_calls><|eom|><|start|>assistant", heads=Heads(
+               rf"\bto={NAME}\s*<\|message\|>", rf"to=({NAME})",
+               ("<|eom|>", "<|eot|>", "<|start|>"), ("self",), ("user",),
+               (" to=self<|message|>", "<|eom|>"), " to={}<|message|>", "<|eom|><|start|>assistant")),
+    Format("functionary-3.2", (">>>${recipient}",), (), Named("", "\n", "", rf"(?:>>>)?(?P<name>{NAME})\n"),
+           between=">>>", heads=Heads(r"\A(?:>>>)?(?:{names})\n", r"(?:>>>)?(.*)\n", (">>>{names}\n",), (),
+                                      ("all",), None, "{}\n", ">>>")),
     Format("kimi", ("<|tool_calls_section_begin|>",), ("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
            Named("functions.", ":0<|tool_call_argument_begin|>", "<|tool_call_end|>",
                  rf"\s*(?:<\|tool_call_begin\|>)?\s*(?:functions\.)?(?P<name>{NAME}?)(?::\d+)?"
@@ -515,8 +210,8 @@ FORMATS = (
            end=r"\s*<\|tool_calls_section_end\|>", between="<|tool_call_begin|>",
            first="<|tool_calls_section_begin|><|tool_call_begin|>", last="<|tool_calls_section_end|>"),
     Format("deepseek-dsml", (f"{D}DSML{D}",), (f"<{D}DSML{D}function_calls>", f"<{D}DSML{D}tool_calls>"),
-           Tagged(f"<{D}DSML{D}invoke name=\"{{}}\">\n", f"<{D}DSML{D}parameter name=\"{{}}\" string=\"true\">",
-                  f"</{D}DSML{D}parameter>\n", f"</{D}DSML{D}invoke>"),
+           Tagged(f"<{D}DSML{D}invoke name=\"{{}}\">\n", f"<{D}DSML{D}parameter name=\"{{}}\" string=\"{{kind}}\">",
+                  f"</{D}DSML{D}parameter>\n", f"</{D}DSML{D}invoke>", {"string": "true", "": "false"}),
            end=rf"\s*</{D}DSML{D}(function|tool)_calls>", first=f"<{D}DSML{D}function_calls>\n", between="\n",
            last=f"\n</{D}DSML{D}function_calls>"),
     Format("deepseek", ("tool\u2581calls\u2581begin", "```json"),
@@ -533,6 +228,9 @@ FORMATS = (
                  rf"\s*(?:<{D}tool\u2581call\u2581begin{D}>)?\s*(?P<name>{NAME}?)\s*<{D}tool\u2581sep{D}>"),
            end=rf"\s*<{D}tool\u2581calls\u2581end{D}>", first=f"<{D}tool\u2581calls\u2581begin{D}>",
            last=f"<{D}tool\u2581calls\u2581end{D}>"),
+    Format("minimax-m3", (MINIMAX, "<mm:think>"), (f"{MINIMAX}<tool_call>",), Nested(MINIMAX),
+           end=rf"\s*{re.escape(MINIMAX)}</tool_call>", first=f"{MINIMAX}<tool_call>\n", between="\n",
+           last=f"\n{MINIMAX}</tool_call>"),
     Format("minimax", ("<minimax:tool_call> or <invoke name",), ("<minimax:tool_call>",),
            Tagged("<invoke name=\"{}\">\n", "<parameter name=\"{}\">", "</parameter>\n", "</invoke>"),
            end=r"\s*</minimax:tool_call>", first="<minimax:tool_call>\n", between="\n", last="\n</minimax:tool_call>"),

@@ -120,9 +120,18 @@ class Tokenizer(Vocabulary):
                 ids += self.encode(names.sub(lambda m: values[m[0].decode()], part), False)
         return ids
 
-    def encode_within(self, text: str | bytes) -> list[int]:
-        """The tokens of a text that continues another: nothing is added before it, and names are text."""
-        return self._encoder.encode(self._clean(to_bytes(text) if isinstance(text, str) else bytes(text)), False)
+    def encode_within(self, text: str | bytes, special: bool = False) -> list[int]:
+        """The tokens of a text that continues another: nothing is added before it.
+
+        Args:
+            text: str or bytes.
+            special: bool; whether names of special tokens become these tokens; otherwise they are text.
+        """
+        data = to_bytes(text) if isinstance(text, str) else bytes(text)
+        ids: list[int] = []
+        for part in self._special.split(data, special) if special else [data]:
+            ids += [part] if isinstance(part, int) else self._encoder.encode(self._clean(part), bool(ids))
+        return ids
 
     # ---- ids to text -------------------------------------------------------------------------------------------------
     def piece(self, token: int, special: bool = False) -> bytes:
