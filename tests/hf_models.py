@@ -281,7 +281,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "qwen3+classes": ("Qwen3Config", "Qwen3ForSequenceClassification", {"num_labels": 2}),
 }  # fmt: skip
 ENCODERS = ("bert", "bert+tanh", "roberta", "nomic-bert", "modern-bert", "modern-bert+yarn", "jina-bert-v3",
-            "gemma-embedding", "t5encoder")
+            "gemma-embedding", "t5encoder")  # fmt: skip
 ENCODER_DECODERS = ("t5", "t5+gated", "umt5")
 CLASSIFIERS = ("bert+classes", "roberta+classes", "modern-bert+classes", "qwen3+classes")
 # Kinds whose gradients are recorded: at least one of each group
