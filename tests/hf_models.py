@@ -80,12 +80,16 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
                                                         "sliding_window": None}),
     "qwen2": ("Qwen2Config", "Qwen2ForCausalLM", {"head_dim": None}),
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", {"tie_word_embeddings": True}),
+    "qwen3+llama3": ("Qwen3Config", "Qwen3ForCausalLM", {"rope_parameters": LLAMA3}),
     "gemma2": ("Gemma2Config", "Gemma2ForCausalLM", {**WINDOWS, "query_pre_attn_scalar": 24,
                                                      "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}),
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM", {
         **WINDOWS, "query_pre_attn_scalar": 24, "rope_parameters": {
             "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
             "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
+    "gemma3+llama3": ("Gemma3TextConfig", "Gemma3ForCausalLM", {
+        **WINDOWS, "query_pre_attn_scalar": 24, "rope_parameters": {
+            "full_attention": LLAMA3, "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
     "gemma3n": ("Gemma3nTextConfig", "Gemma3nForCausalLM", {
         **WINDOWS, "num_hidden_layers": 6, "layer_types": [*LAYERS[:3], *LAYERS[1:3], LAYERS[2]],
         "num_kv_shared_layers": 3, "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": VOCAB,
@@ -121,6 +125,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         **DEEPSEEK, "n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy",
         "routed_scaling_factor": 2.0, "rope_parameters": {**YARN, "mscale": 0.707, "mscale_all_dim": 0.707}}),
     "deepseek2+lite": ("DeepseekV2Config", "DeepseekV2ForCausalLM", {**DEEPSEEK, "q_lora_rank": None}),
+    "deepseek2+longrope": ("DeepseekV2Config", "DeepseekV2ForCausalLM", {**DEEPSEEK, "rope_parameters": {
+        "rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 64, "attention_factor": 1.2,
+        "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [1.0, 2.0, 3.0, 5.0]}}),
     "deepseek3": ("DeepseekV3Config", "DeepseekV3ForCausalLM", {
         **DEEPSEEK, "n_group": 4, "topk_group": 2, "n_shared_experts": 1,
         "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}),
@@ -213,6 +220,11 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "layers_block_type": ["linear_attention", "moe", "full_attention", "moe"], "n_routed_experts": 4,
         "num_experts_per_tok": 2, "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48,
         "routed_scaling_factor": 2.5}),
+    "nemotron_h_moe+groups": ("NemotronHConfig", "NemotronHForCausalLM", {
+        "num_hidden_layers": 4, "mamba_num_heads": 6, "mamba_head_dim": 16, "n_groups": 3, "ssm_state_size": 16,
+        "layers_block_type": ["linear_attention", "moe", "full_attention", "moe"], "n_routed_experts": 12,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48,
+        "n_group": 3, "topk_group": 2, "norm_topk_prob": False}),
     "lfm2": ("Lfm2Config", "Lfm2ForCausalLM", {
         "head_dim": None, "layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False}),
     "lfm2+wide": ("Lfm2Config", "Lfm2ForCausalLM", {
@@ -241,12 +253,17 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"n_embd": 64, "n_head": 4, "n_layer": 3, "n_positions": 256}),
     "bert": ("BertConfig", "BertModel", {"head_dim": None, "num_key_value_heads": None}),
+    "bert+tanh": ("BertConfig", "BertModel", {
+        "head_dim": None, "num_key_value_heads": None, "hidden_act": "gelu_pytorch_tanh"}),
     "roberta": ("XLMRobertaConfig", "XLMRobertaModel", {"head_dim": None, "num_key_value_heads": None,
                                                        "pad_token_id": 1, "bos_token_id": 0}),
     "nomic-bert": ("NomicBertConfig", "NomicBertModel", {"head_dim": None, "num_key_value_heads": None}),
     "modern-bert": ("ModernBertConfig", "ModernBertModel", {
         "head_dim": None, "num_key_value_heads": None, "num_hidden_layers": 5, "local_attention": 21, "norm_bias": True,
         "attention_bias": True, "mlp_bias": True}),
+    "modern-bert+yarn": ("ModernBertConfig", "ModernBertModel", {
+        "head_dim": None, "num_key_value_heads": None, "num_hidden_layers": 4, "local_attention": 20,
+        "rope_parameters": {"full_attention": YARN, "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}}),
     "jina-bert-v3": ("JinaEmbeddingsV3Config", "JinaEmbeddingsV3Model", {
         "head_dim": None, "num_key_value_heads": None}),
     "t5encoder": ("T5Config", "T5EncoderModel", {**T5, "feed_forward_proj": "gated-gelu"}),
@@ -263,7 +280,8 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "head_dim": None, "num_key_value_heads": None, "pad_token_id": 1, "bos_token_id": 0, "num_labels": 1}),
     "qwen3+classes": ("Qwen3Config", "Qwen3ForSequenceClassification", {"num_labels": 2}),
 }  # fmt: skip
-ENCODERS = ("bert", "roberta", "nomic-bert", "modern-bert", "jina-bert-v3", "gemma-embedding", "t5encoder")
+ENCODERS = ("bert", "bert+tanh", "roberta", "nomic-bert", "modern-bert", "modern-bert+yarn", "jina-bert-v3",
+            "gemma-embedding", "t5encoder")  # fmt: skip
 ENCODER_DECODERS = ("t5", "t5+gated", "umt5")
 CLASSIFIERS = ("bert+classes", "roberta+classes", "modern-bert+classes", "qwen3+classes")
 # Kinds whose gradients are recorded: at least one of each group
@@ -293,7 +311,7 @@ OTHER_SETTINGS: dict[str, dict[str, Any]] = {
     "gemma4+experts": {"per_layer_config": None, "global_head_dim": 32, "num_global_key_value_heads": 1},
 }  # fmt: skip
 # Kinds with factors for short contexts and for long ones: the context of the training
-ORIGINAL_CONTEXTS = {"phi3+longrope": 64}
+ORIGINAL_CONTEXTS = {"phi3+longrope": 64, "deepseek2+longrope": 64}
 
 
 def settings_of(settings: dict[str, Any]) -> dict[str, Any]:

@@ -335,10 +335,24 @@ def test_wrong_settings_are_named(what, tmp_path):
     refused(folder_of(tmp_path / "folder", change=change), tmp_path, message)
 
 
-@pytest.mark.parametrize("kind", ["gemma2", "gemma3"])
-def test_scores_that_are_scaled_otherwise_are_refused(kind, tmp_path):
-    folder = folder_of(tmp_path / "folder", kind, {"query_pre_attn_scalar": 32})
-    refused(folder, tmp_path, "'query_pre_attn_scalar' is 32: need 24")
+SCALED = {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
+          "sliding_attention": {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}}  # fmt: skip
+OF_KINDS = [  # kind, setting, value, what is needed
+    ("gemma2", "query_pre_attn_scalar", 32, "24"),
+    ("gemma3", "query_pre_attn_scalar", 32, "24"),
+    ("gemma", "hidden_act", "silu", "'gelu' or 'gelu_pytorch_tanh'"),
+    ("t5", "is_gated_act", True, "False"),
+    ("umt5", "dense_act_fn", "silu", "'gelu_new'"),
+    ("nemotron_h", "tie_word_embeddings", True, "False"),
+    *((kind, "rope_parameters", SCALED, "'default'") for kind in ("gemma3", "gemma3n", "olmo3", "modern-bert")),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "value", "need"), OF_KINDS)
+def test_settings_that_an_architecture_does_not_have_are_refused(kind, name, value, need, tmp_path):
+    name_of_error, given = ("rope_type", "linear") if value is SCALED else (name, value)
+    folder = folder_of(tmp_path / "folder", kind, {name: value})
+    refused(folder, tmp_path, f"{name_of_error!r} is {given!r}: need {need}")
 
 
 @pytest.mark.parametrize("what", FOLDERS)

@@ -79,6 +79,7 @@ class Family(NamedTuple):
         window: default of attention.sliding_window.
         window_pattern: every n-th layer attends to everything; 0 if no layer has a sliding window.
         rope_base_local: default of rope.freq_base_swa; 0 if layers with a sliding window rotate like the others.
+        scaled_local: False if layers with a sliding window have positions without scaling, as with rope_base_local.
         attention: False if no layer has attention or a feed-forward part.
         linked: True if layers read what earlier ones computed beside x.
         attn_softcap, final_softcap: defaults of attn_logit_softcapping and final_logit_softcapping; 0 for none.
@@ -92,6 +93,7 @@ class Family(NamedTuple):
     window: int = 0
     window_pattern: int = 0
     rope_base_local: float = 0.0
+    scaled_local: bool = True
     attn_softcap: float = 0.0
     final_softcap: float = 0.0
     attention: bool = True
@@ -126,7 +128,7 @@ FAMILIES = {
     "phi3": Family(phi3, NEOX, window_pattern=1),
     "bitnet": Family(bitnet, NEOX),
     "glm4": Family(glm4, NORMAL),
-    "olmo2": Family(olmo2, NEOX, window_pattern=4),  # also OLMo 3
+    "olmo2": Family(olmo2, NEOX, window_pattern=4, scaled_local=False),  # also OLMo 3
     "exaone4": Family(olmo2, NEOX, window_pattern=4),
     "qwen3next": Family(qwen_next, NEOX),
     "qwen35": Family(qwen_vl.WITH_STATES, ggml.GGML_ROPE_TYPE_IMROPE),

@@ -396,15 +396,22 @@ class Attention(Norms):
         frequencies = ggml.ggml_scale_bias(ctx, ramp, rope.freq_scale - 1, 1.0)
         return ggml.ggml_div(ctx, ggml.ggml_fill(ctx, ramp, 1.0), frequencies)
 
-    def rotated(self, layer: int, *heads: Tensor) -> list[Tensor]:
-        """Rotary positions of q and k, as the layer has them."""
-        c, factors = self.config, self.frequency_factors()
-        rope = c.rope_local if c.local[layer] else c.rope
+    def rotation(self, layer: int) -> tuple[Rope, Tensor | None]:
+        """The rotary positions of a layer, and the divisors of their frequencies."""
+        c = self.config
+        if c.local[layer] and not c.scaled_local:
+            return c.rope_local, None
+        rope = c.rope
         if rope.ext_factor and not c.yarn_truncate:
             magnitude = rope.attn_factor * (1 - 0.1 * math.log(rope.freq_scale))
             rope = replace(rope, freq_scale=1.0, ext_factor=0.0, attn_factor=magnitude)
-        assert c.rope_mode is not None
-        return [self.rope(x, c.rope_mode, rope, factors) for x in heads]
+        return rope, self.frequency_factors()
+
+    def rotated(self, layer: int, *heads: Tensor) -> list[Tensor]:
+        """Rotary positions of q and k, as the layer has them."""
+        rope, factors = self.rotation(layer)
+        assert self.config.rope_mode is not None
+        return [self.rope(x, self.config.rope_mode, rope, factors) for x in heads]
 
     def attended(
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float = 0.0, sinks: Tensor | None = None
@@ -612,12 +619,6 @@ class Builder(FeedForward):
         traced: names of points whose values are kept.
         edits: functions by the name of the point whose values they change.
     """
-
-    def with_pictures(self, x: Tensor) -> Tensor:
-        """Embeddings of tokens [C, N], with those of pictures in their places."""
-        if self.inputs.vectors is None:
-            return x
-        return self.add(ggml.ggml_mul(self.ctx, x, self.inputs.texts), self.of_pictures(0))
 
     def last(self, x: Tensor) -> Tensor:
         """The tokens whose result is needed, [C, M] of x [C, N]."""

@@ -8,7 +8,20 @@ import ggml
 
 from .base import Routing
 
+ACTIVATIONS = {"gelu": ggml.ggml_gelu_erf, "gelu_tanh": ggml.ggml_gelu}
 WHOLE_SHARES = Routing(normalized=False)
+
+
+def keys(k):
+    """What is between the two matrices of BERT's feed-forward part."""
+    if k.arch != "bert":
+        return {}
+    name = k.text("hidden_activation", "gelu")
+    if name not in ACTIVATIONS:
+        raise ValueError(
+            f"load: {k.path}: key 'bert.hidden_activation' is {name!r}: need one of {', '.join(ACTIVATIONS)}"
+        )
+    return {"activation": ACTIVATIONS[name]}
 
 
 def embed(g):
@@ -32,7 +45,7 @@ def layer(g, i, x):
     c, b = g.config, f"blk.{i}."
     q, k, v = g.queries_keys_values(i, x)
     if c.rope_mode is not None:
-        q, k = g.rope(q, c.rope_mode, c.rope), g.rope(k, c.rope_mode, c.rope)
+        q, k = g.rotated(i, q, k)
     h = g.attention(i, q, k, v, g.default_scale())
     h = g.point(b + "attn_out", g.linear(h, b + "attn_output", c.n_embd))
     x = g.point(b + "ffn_in", g.layer_norm(g.add(x, h), b + "attn_output_norm"))
@@ -41,7 +54,7 @@ def layer(g, i, x):
     elif c.arch == "nomic-bert":
         h = g.gated(x, b + "ffn", ggml.ggml_swiglu_split)
     else:
-        h = g.between(x, b + "ffn", ggml.ggml_gelu_erf)
+        h = g.between(x, b + "ffn", c.own.get("activation", ggml.ggml_gelu_erf))
     h = g.point(b + "ffn_out", h)
     return g.point(b + "out", g.layer_norm(g.add(x, h), b + "layer_output_norm"))
 

@@ -57,11 +57,11 @@ def attention(g, i, x):
     fixed = own["head_dim"] - c.n_rot  # elements of a head that are not rotated
     h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
     q = g.heads(queries(g, b, h), c.n_head)
-    rotated = rotate(g, part(g, q, fixed, c.n_rot))
+    rotated = rotate(g, i, part(g, q, fixed, c.n_rot))
     q = part(g, q, 0, fixed)
     both = g.heads(g.linear(h, b + "attn_kv_a_mqa", own["kv_rank"] + c.n_rot), 1)
     latent = g.rms_norm(part(g, both, 0, own["kv_rank"]), b + "attn_kv_a_norm")  # [R, 1, N]
-    shared = rotate(g, part(g, both, own["kv_rank"], c.n_rot))  # [P, 1, N]
+    shared = rotate(g, i, part(g, both, own["kv_rank"], c.n_rot))  # [P, 1, N]
     scale = factor_of_scores(c) / math.sqrt(own["head_dim"])
 
     if g.has(b + "attn_kv_b.weight"):
@@ -101,12 +101,12 @@ def by_head(g, x, w):
     return ggml.ggml_cont(g.ctx, ggml.ggml_permute(g.ctx, y, 0, 2, 1, 3))
 
 
-def rotate(g, x):
+def rotate(g, i, x):
     """Rotary positions, without YaRN's factor of q and k where the file has one of the scores in its place."""
-    c, rope = g.config, g.config.rope
-    if rope.ext_factor and c.own["yarn_strength"]:
-        rope = replace(rope, attn_factor=1 / (1 - 0.1 * math.log(rope.freq_scale)))
-    return g.rope(x, c.rope_mode, rope, g.frequency_factors())
+    c, (rope, factors) = g.config, g.rotation(i)
+    if c.rope.ext_factor and c.own["yarn_strength"]:  # ggml_rope_ext has the factor where it computes the ramp
+        rope = replace(rope, attn_factor=1 / (1 - 0.1 * math.log(rope.freq_scale)) if rope.ext_factor else 1.0)
+    return g.rope(x, c.rope_mode, rope, factors)
 
 
 def factor_of_scores(c):

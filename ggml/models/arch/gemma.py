@@ -28,8 +28,7 @@ def layer(g, i, x):
     v = g.heads(g.linear(h, b + "attn_v", c.n_head_kv * c.value_dim), c.n_head_kv)
     if c.arch in ("gemma3", "gemma-embedding"):
         q, k = g.head_norms(i, q, k)
-    rope = c.rope_local if c.local[i] else c.rope
-    q, k = g.rope(q, c.rope_mode, rope), g.rope(k, c.rope_mode, rope)
+    q, k = g.rotated(i, q, k)
     size = c.n_embd // g.whole.n_head if (c.arch, c.n_layer) in LARGE else c.key_dim
     h = g.attention(i, q, k, v, 1 / math.sqrt(size))
     h = g.point(b + "attn_out", g.linear(h, b + "attn_output", c.n_embd))

@@ -46,7 +46,7 @@ def experts(g, i, h):
     """The chosen experts and the shared one, none of which has a gate."""
     c, own, name = g.config, g.config.own, f"blk.{i}.ffn"
     routing = Routing("sigmoid", False, f"blk.{i}.exp_probs_b.bias", own["groups_of_experts"], own["groups_used"],
-                      own["normalized"])  # fmt: skip
+                      normalized=own["normalized"])  # fmt: skip
     shared = relu_squared(g.ctx, g.linear(h, name + "_up_shexp", own["shared_ff"]))
     shared = g.linear(shared, name + "_down_shexp", c.n_embd)
     return g.add(g.experts(h, name, relu_squared, routing, ungated=True), shared)

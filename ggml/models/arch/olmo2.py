@@ -4,8 +4,6 @@ before their results are added; q and k have norms too.
 OLMo norms all heads of q and k together, EXAONE each. Where EXAONE has layers with a sliding window, only those rotate.
 """
 
-from dataclasses import replace
-
 import ggml
 
 from .llama import embed, head
@@ -25,10 +23,7 @@ def layer(g, i, x):
         q = g.rms_norm(g.linear(x, b + "attn_q", c.n_head * c.key_dim), b + "attn_q_norm")
         k = g.rms_norm(g.linear(x, b + "attn_k", c.n_head_kv * c.key_dim), b + "attn_k_norm")
         v = g.heads(g.linear(x, b + "attn_v", c.n_head_kv * c.value_dim), c.n_head_kv)
-        rope = c.rope
-        if c.local[i]:
-            rope = replace(rope, freq_scale=1.0, ext_factor=0.0, attn_factor=1.0)
-        q, k = (g.rope(g.heads(t, n), c.rope_mode, rope) for t, n in ((q, c.n_head), (k, c.n_head_kv)))
+        q, k = g.rotated(i, g.heads(q, c.n_head), g.heads(k, c.n_head_kv))
     h = g.attended(i, q, k, v)
     x, h = g.keep_last(i, x, h)
     x = g.point(b + "ffn_in", g.add(x, g.rms_norm(h, b + "post_attention_norm")))

@@ -62,7 +62,7 @@ class Row:
             Part that they become, or a list of Parts; or a function of the settings that gives these.
         keys: function of the settings that gives the keys, without the architecture before them, except those of the
             tokenizer. Floats become F32, integers U32.
-        tensors: function of the settings that gives tensors to add, such as factors of frequencies.
+        tensors: function of the settings and the keys that gives tensors to add; by default divisors of frequencies.
         dropped: names of tensors that are not needed.
         when: function of the settings that says whether they are of this row, for classes that have several.
         later: whether layers behind those of the settings predict further tokens.
@@ -72,7 +72,7 @@ class Row:
     arch: str
     names: Mapping[str, Any] | Callable[[Fields], Mapping[str, Any]]
     keys: Callable[[Fields], Keys]
-    tensors: Callable[[Fields], dict[str, np.ndarray]] = lambda c: {}
+    tensors: Callable[[Fields, Keys], dict[str, np.ndarray]] = lambda c, keys: frequency_factors(c, keys)
     dropped: tuple[str, ...] = ()
     later: bool = False
     when: Callable[[Fields], bool] = lambda c: True
@@ -275,6 +275,15 @@ def rope_of(c: Fields, kind: str = "full_attention") -> Fields:
     return Fields(values, rope.where)
 
 
+def local_base(c: Fields, default: float) -> float:
+    """The base of the positions of layers with a sliding window, which have no scaling."""
+    if not isinstance(c.inside("rope_parameters").values.get("sliding_attention"), dict):
+        return default
+    local = rope_of(c, "sliding_attention")
+    local.require("rope_type", "default")
+    return local.number("rope_theta", default=default, low=1e-6)
+
+
 def original_context(c: Fields, rope: Fields) -> int:
     """Tokens that a model was trained with before its positions were scaled."""
     name = "original_max_position_embeddings"
@@ -333,10 +342,12 @@ def yarn_factor(scale: float, strength: float = 1.0) -> float:
     return 1.0 if scale <= 1 else 0.1 * strength * math.log(scale) + 1.0
 
 
-def frequency_factors(c: Fields) -> dict[str, np.ndarray]:
+def frequency_factors(c: Fields, keys: Keys) -> dict[str, np.ndarray]:
     """Divisors of the frequencies, for Llama 3's scaling and for LongRoPE (arXiv:2402.13753)."""
-    rope = rope_of(c)
-    kind, count = rope.text("rope_type"), rotated_elements(c, rope) // 2
+    if "rope.dimension_count" not in keys:
+        return {}
+    rope, count = rope_of(c), keys["rope.dimension_count"] // 2
+    kind = rope.text("rope_type")
     if kind == "longrope":
         return {
             f"rope_factors_{name}.weight": np.array(rope.array(f"{name}_factor", (int, float), count), np.float32)
@@ -344,7 +355,7 @@ def frequency_factors(c: Fields) -> dict[str, np.ndarray]:
         }
     if kind != "llama3":
         return {}
-    base, factor = rope.number("rope_theta", default=10000.0, low=1e-6), rope.number("factor", low=1e-6)
+    base, factor = keys["rope.freq_base"], rope.number("factor", low=1e-6)
     low, high = rope.number("low_freq_factor", low=1e-6), rope.number("high_freq_factor", low=1e-6)
     if high <= low:
         raise rope.wrong("high_freq_factor", high, f"more than 'low_freq_factor', {low:g}")

@@ -186,7 +186,7 @@ def plan_weights(checkpoint: Checkpoint, row: Row) -> dict[str, Weight]:
             raise ValueError(f"convert: {checkpoint.folder}: {new!r} lacks its part {missing}")
         parts = tuple(members[i] for i in range(len(members)))
         weights[new] = planned(checkpoint, new, part, parts, len(parts) > 1 or "_exps." in new)
-    for new, values in row.tensors(checkpoint.config).items():
+    for new, values in row.tensors(checkpoint.config, row.keys(checkpoint.config)).items():
         weights[new] = Weight(new, values.shape, F32, F32, values=values)
     return dict(sorted(weights.items(), key=lambda item: order(item[0])))
 

@@ -23,7 +23,6 @@ from .parts import (
     Row,
     column,
     flat,
-    frequency_factors,
     granite_factors,
     plus_one,
     rms,
@@ -425,6 +424,7 @@ FALCON_H1: dict[str, Any] = {
 def nemotron_h(c: Fields) -> Keys:
     c.require("mlp_hidden_act", "relu2", default="relu2")
     c.require("mamba_hidden_act", "silu", default="silu")
+    c.require("tie_word_embeddings", False, default=False)  # which transformers does not know here
     feeds = "moe" if is_moe(c) else "mlp"
     kinds = kinds_of(c, "linear_attention", "full_attention", feeds)
     c = Fields({**c.values, "num_hidden_layers": len(kinds)}, c.where)
@@ -485,8 +485,7 @@ NEMOTRON_H_MOE: dict[str, Any] = {
 }
 
 ROWS = [
-    Row("GraniteMoeHybridForCausalLM", "granitehybrid", granite_hybrid_names, granite_hybrid, frequency_factors,
-        DROPPED),
+    Row("GraniteMoeHybridForCausalLM", "granitehybrid", granite_hybrid_names, granite_hybrid, dropped=DROPPED),
     Row("FalconH1ForCausalLM", "falcon-h1", FALCON_H1, falcon_h1, dropped=DROPPED),
     Row("NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, nemotron_h, dropped=LATER, when=lambda c: not is_moe(c)),
     Row("NemotronHForCausalLM", "nemotron_h_moe", NEMOTRON_H_MOE, nemotron_h_moe, dropped=LATER, when=is_moe),

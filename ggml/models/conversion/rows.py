@@ -34,11 +34,11 @@ from .parts import (
     by_head,
     every,
     falcon_heads,
-    frequency_factors,
     granite_factors,
     head_dim,
     heads,
     layer_norms,
+    local_base,
     n_experts,
     plus_one,
     rms,
@@ -258,10 +258,6 @@ def minicpm3(c: Fields) -> Keys:
     return minicpm(c) | latent(Fields({"v_head_dim": c.integer("hidden_size") // heads(c), **c.values}, c.where))
 
 
-def minicpm3_factors(c: Fields) -> dict[str, np.ndarray]:
-    return frequency_factors(Fields({**c.values, "head_dim": c.integer("qk_rope_head_dim")}, c.where))
-
-
 GLM4_MOE = {
     **DECODER, **HEAD_NORMS, **EXPERTS, **SHARED_EXPERTS, **FURTHER,
     "layers.{}.post_attention_layernorm": "blk.{}.post_attention_norm",
@@ -406,7 +402,9 @@ def windows(c: Fields, keys: Keys, every: int) -> Keys:
 
 
 def olmo2(c: Fields) -> Keys:
-    return windows(c, llama(c), 4)
+    keys = windows(c, llama(c), 4)
+    base = local_base(c, keys["rope.freq_base"])
+    return keys | ({"rope.freq_base_swa": base} if base != keys["rope.freq_base"] else {})
 
 
 def exaone4(c: Fields) -> Keys:
@@ -549,6 +547,7 @@ GEMMA = plus_one({
 
 def gemma(c: Fields) -> Keys:
     c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
+    c.require("hidden_act", "gelu", "gelu_pytorch_tanh", default="gelu")  # the first means the second in old folders
     return sizes(c) | rms(c) | rotation(c)
 
 
@@ -572,13 +571,9 @@ def gemma3(c: Fields, causal: bool = True) -> Keys:
     check_scale(c, "gemma3")
     c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
     c.require("use_bidirectional_attention", not causal, default=False)
-    local = rope_of(c, "sliding_attention")
-    base = c.number("rope_local_base_freq", default=None) or 10000.0
-    if c.has("rope_parameters"):
-        base = local.number("rope_theta", default=base, low=1e-6)
     return {
         **sizes(c), **rms(c), **rotation(c), **window(c, 6),
-        "rope.freq_base_swa": base,
+        "rope.freq_base_swa": local_base(c, c.number("rope_local_base_freq", default=None) or 10000.0),
         "attn_logit_softcapping": c.number("attn_logit_softcapping", default=0.0),
         "final_logit_softcapping": c.number("final_logit_softcapping", default=0.0),
     }  # fmt: skip
@@ -648,10 +643,9 @@ def gemma3n(c: Fields) -> Keys:
     for share in sparse:
         if not 0 <= share < 1:
             raise c.wrong("activation_sparsity_pattern", share, "shares from 0 to less than 1")
-    local = rope_of(c, "sliding_attention")
     return {
         **sizes(c), **rms(c), **rotation(c), **window(c, 5),
-        "rope.freq_base_swa": local.number("rope_theta", default=10000.0, low=1e-6),
+        "rope.freq_base_swa": local_base(c, 10000.0),
         "attention.shared_kv_layers": c.integer("num_kv_shared_layers", default=15, low=0, high=n - 1),
         "embedding_length_per_layer_input": c.integer("hidden_size_per_layer_input"),
         "altup.num_inputs": c.integer("altup_num_inputs", default=4, low=2, high=64),
@@ -685,7 +679,7 @@ def gemma4(c: Fields) -> Keys:
     c.require("hidden_activation", "gelu_pytorch_tanh", default="gelu_pytorch_tanh")
     c.require("use_bidirectional_attention", None, "vision")
     layers, n = gemma4_layers(c), c.integer("num_hidden_layers", high=4096)
-    full, local = gemma4_full(c), rope_of(c, "sliding_attention")
+    full = gemma4_full(c)
     size, size_local = head_dim(full), head_dim(c)
     shared = c.integer("num_kv_shared_layers", default=0, low=0, high=n - 1)
     width = c.integer("intermediate_size")
@@ -695,7 +689,7 @@ def gemma4(c: Fields) -> Keys:
         "attention.key_length": size, "attention.value_length": size, "rope.dimension_count": size,
         "attention.key_length_swa": size_local, "attention.value_length_swa": size_local,
         "rope.dimension_count_swa": size_local,
-        "rope.freq_base_swa": local.number("rope_theta", default=10000.0, low=1e-6),
+        "rope.freq_base_swa": local_base(c, 10000.0),
         "attention.head_count_kv": [
             layers.get(i, c).integer("num_key_value_heads", default=c.values["num_key_value_heads"], high=65536)
             for i in range(n)
@@ -714,7 +708,7 @@ def gemma4(c: Fields) -> Keys:
     return keys
 
 
-def gemma4_factors(c: Fields) -> dict[str, np.ndarray]:
+def gemma4_factors(c: Fields, keys: Keys) -> dict[str, np.ndarray]:
     """Divisors of the frequencies of layers that attend to everything: most of their elements do not rotate."""
     full = gemma4_full(c)
     rope, size = rope_of(full), head_dim(full)
@@ -787,7 +781,8 @@ HEADS = ("pooler.dense.weight", "pooler.dense.bias", "cls.*", "lm_head.*", "embe
 def bert(c: Fields) -> Keys:
     c.require("hidden_act", "gelu", "gelu_new", "gelu_pytorch_tanh", default="gelu")
     c.require("position_embedding_type", "absolute", default="absolute")
-    return {**sizes(c), **layer_norms(c), "attention.causal": False, **token_types(c)}
+    keys = {**sizes(c), **layer_norms(c), "attention.causal": False, **token_types(c)}
+    return keys | ({} if c.values.get("hidden_act", "gelu") == "gelu" else {"hidden_activation": "gelu_tanh"})
 
 
 def token_types(c: Fields) -> Keys:
@@ -889,16 +884,13 @@ def modern_bert(c: Fields) -> Keys:
         every = next((i for i in range(1, n) if kinds[i] == "full_attention"), n)
         if kinds != ["sliding_attention" if i % every else "full_attention" for i in range(n)]:
             raise c.wrong("layer_types", kinds, "every n-th layer with full attention, from the first on")
-    bases = [
-        rope_of(c, kind).number("rope_theta", default=c.number(old, default=base, low=1e-6), low=1e-6)
-        for kind, old, base in [("full_attention", "global_rope_theta", 160000.0),
-                                ("sliding_attention", "local_rope_theta", 10000.0)]
-    ]  # fmt: skip
+    base = c.number("global_rope_theta", default=160000.0, low=1e-6)
     return {
         **sizes(c), "attention.layer_norm_epsilon": c.number("norm_eps", default=1e-5, high=1.0),
+        **rotation(Fields({"rope_theta": base, **c.values}, c.where)),
         "attention.sliding_window": c.integer("local_attention", default=128, high=1 << 30),
-        "attention.sliding_window_pattern": every, "rope.freq_base": bases[0], "rope.freq_base_swa": bases[1],
-        "attention.causal": False,
+        "attention.sliding_window_pattern": every, "attention.causal": False,
+        "rope.freq_base_swa": local_base(c, c.number("local_rope_theta", default=10000.0, low=1e-6)),
     }  # fmt: skip
 
 
@@ -926,7 +918,7 @@ QWEN2_ROW = Row("Qwen2ForCausalLM Qwen2Model", "qwen2", DECODER, qwen, dropped=D
 QWEN3_ROW = Row("Qwen3ForCausalLM Qwen3Model", "qwen3", {**DECODER, **HEAD_NORMS}, qwen, dropped=DROPPED)
 ROWS = [
     Row("LlamaForCausalLM MistralForCausalLM MixtralForCausalLM", "llama",
-        {**DECODER, **PERMUTED, **MIXTRAL}, llama, frequency_factors, DROPPED),
+        {**DECODER, **PERMUTED, **MIXTRAL}, llama, dropped=DROPPED),
     QWEN2_ROW,
     QWEN3_ROW,
     Row("Qwen2MoeForCausalLM", "qwen2moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
@@ -943,21 +935,20 @@ ROWS = [
     Row("BitNetForCausalLM", "bitnet", BITNET, bitnet, dropped=DROPPED),
     Row("SmolLM3ForCausalLM", "smollm3", {**DECODER, **PERMUTED}, smollm3, dropped=DROPPED),
     Row("Ministral3ForCausalLM Mistral3ForConditionalGeneration", "mistral3", {**DECODER, **PERMUTED}, mistral3,
-        frequency_factors, DROPPED),
-    Row("Llama4ForCausalLM Llama4ForConditionalGeneration", "llama4", LLAMA4, llama4, frequency_factors, DROPPED),
+        dropped=DROPPED),
+    Row("Llama4ForCausalLM Llama4ForConditionalGeneration", "llama4", LLAMA4, llama4, dropped=DROPPED),
     Row("HunYuanDenseV1ForCausalLM", "hunyuan-dense", HUNYUAN, hunyuan, dropped=DROPPED),
-    Row("GraniteForCausalLM", "granite", {**DECODER, **PERMUTED}, granite, frequency_factors, DROPPED),
-    Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, frequency_factors,
-        DROPPED),
-    Row("MiniCPMForCausalLM", "minicpm", {**DECODER, **PERMUTED}, minicpm, frequency_factors, DROPPED),
-    Row("PhimoeForCausalLM PhiMoEForCausalLM", "phimoe", {**DECODER, **MIXTRAL}, phimoe, frequency_factors, DROPPED),
-    Row("MiniCPM3ForCausalLM", "minicpm3", LATENT, minicpm3, minicpm3_factors, DROPPED),
+    Row("GraniteForCausalLM", "granite", {**DECODER, **PERMUTED}, granite, dropped=DROPPED),
+    Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, dropped=DROPPED),
+    Row("MiniCPMForCausalLM", "minicpm", {**DECODER, **PERMUTED}, minicpm, dropped=DROPPED),
+    Row("PhimoeForCausalLM PhiMoEForCausalLM", "phimoe", {**DECODER, **MIXTRAL}, phimoe, dropped=DROPPED),
+    Row("MiniCPM3ForCausalLM", "minicpm3", LATENT, minicpm3, dropped=DROPPED),
     Row("DeepseekV2ForCausalLM", "deepseek2", DEEPSEEK, deepseek2, dropped=DROPPED, later=True),
     Row("DeepseekV3ForCausalLM", "deepseek2", DEEPSEEK, deepseek3, dropped=DROPPED, later=True),
-    Row("Phi3ForCausalLM", "phi3", PHI3, phi3, frequency_factors, DROPPED),
+    Row("Phi3ForCausalLM", "phi3", PHI3, phi3, dropped=DROPPED),
     Row("Glm4ForCausalLM", "glm4", GLM4, llama, dropped=DROPPED),
     Row("Olmo2ForCausalLM Olmo3ForCausalLM", "olmo2", AFTER, olmo2, dropped=DROPPED),
-    Row("Exaone4ForCausalLM", "exaone4", AFTER, exaone4, frequency_factors, DROPPED),
+    Row("Exaone4ForCausalLM", "exaone4", AFTER, exaone4, dropped=DROPPED),
     *recurrent.ROWS,
     *rwkv.ROWS,
     Row("PhiForCausalLM", "phi2", PHI2, phi2, dropped=DROPPED),

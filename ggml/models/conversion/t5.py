@@ -37,6 +37,10 @@ UNUSED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
 
 def encoder(c: Fields) -> Keys:
     c.require("feed_forward_proj", "relu", "gated-gelu", default="relu")
+    gated = c.values.get("feed_forward_proj") == "gated-gelu"
+    c.require("is_gated_act", gated, default=gated)
+    usual = "gelu_new" if gated else "relu"
+    c.require("dense_act_fn", usual, default=usual)
     c.require("relative_attention_max_distance", FAR, default=FAR)
     outer = {"hidden_size": "d_model", "num_attention_heads": "num_heads", "num_hidden_layers": "num_layers",
              "intermediate_size": "d_ff", "head_dim": "d_kv", "max_position_embeddings": "n_positions"}  # fmt: skip

@@ -129,6 +129,7 @@ class Config:
     eps: float  # of the norms
     rope: Rope
     rope_local: Rope  # in layers with a sliding window
+    scaled_local: bool  # the scaling of positions counts in these layers too
     window: int  # tokens that a query sees in layers with a sliding window; 0 if there are none
     local: tuple[bool, ...]  # for each layer whether it has the sliding window
     attn_softcap: float  # limit of the attention scores, 0 for none
@@ -216,6 +217,7 @@ def read_config(metadata: Mapping[str, Any], arch: str, n_vocab: int, path: str,
         eps=k.number(_epsilon(k, family.rms), high=1.0),
         rope=rope,
         rope_local=rope_local,
+        scaled_local=_scaled_local(family),
         window=window,
         local=_local_layers(k, n_layer, family.window_pattern) if window else (False,) * n_layer,
         attn_softcap=k.divisor("attn_logit_softcapping", family.attn_softcap),
@@ -292,5 +294,9 @@ def _ropes(k: Keys, family: Any) -> tuple[Rope, Rope]:
         beta_slow=k.number("rope.scaling.yarn_beta_slow", 1.0),
     )
     local_base = k.number("rope.freq_base_swa", family.rope_base_local or base, SMALLEST_DIVISOR)
-    local = Rope(n_ctx_orig, local_base, 1.0, 0.0, 1.0, 32.0, 1.0) if family.rope_base_local else rope
-    return rope, local
+    return rope, rope if _scaled_local(family) else Rope(n_ctx_orig, local_base, 1.0, 0.0, 1.0, 32.0, 1.0)
+
+
+def _scaled_local(family: Any) -> bool:
+    """Whether layers with a sliding window scale their positions as the others do."""
+    return family.scaled_local and not family.rope_base_local
