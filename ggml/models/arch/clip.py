@@ -5,6 +5,10 @@ The tokens of CLIP see those before them, those of SigLIP all. The encoder of pi
 
 import ggml
 
+from .gpt2 import embed, head
+
+__all__ = ["embed", "head", "keys", "layer", "text"]
+
 ACTIVATIONS = {"quick_gelu": ggml.ggml_gelu_quick, "gelu": ggml.ggml_gelu_erf, "gelu_pytorch_tanh": ggml.ggml_gelu}
 
 
@@ -23,13 +27,6 @@ def keys(k):
     }
 
 
-def embed(g):
-    """x = token_embd[id] + position_embd[position]."""
-    c = g.config
-    x = g.embedding(g.inputs.ids, "token_embd", c.n_vocab)
-    return g.point("token_embd", g.add(x, g.embedding(g.inputs.positions, "position_embd", c.n_ctx_train)))
-
-
 def layer(g, i, x):
     """x += attention(norm(x)), then x += ffn(norm(x))."""
     c, b = g.config, f"blk.{i}."
@@ -38,11 +35,6 @@ def layer(g, i, x):
     x = g.add(x, g.point(b + "attn_out", g.linear(h, b + "attn_output", c.n_embd)))
     h = g.between(g.point(b + "ffn_norm", g.layer_norm(x, b + "ffn_norm")), b + "ffn", c.own["activation"])
     return g.point(b + "out", g.add(x, g.point(b + "ffn_out", h)))
-
-
-def head(g, x):
-    """norm(x)."""
-    return g.layer_norm(x, "output_norm")
 
 
 def text(c, ids):

@@ -287,15 +287,15 @@ def cropped(s: Settings, side: int) -> Keys:
     return {"image_aspect_ratio": "crop"}
 
 
-def resample(s: Settings, default: int) -> Keys:
+def resample(s: Settings) -> Keys:
     """The kernel by which pictures are resized, where it is not the usual one."""
-    kernel = s.images.integer("resample", default=default, high=3)
+    kernel = s.images.integer("resample", default=3, high=3)
     return {} if kernel == 3 else {"resample": kernel}
 
 
 def clip(s: Settings) -> Keys:
     keys = usual(s, CLIP_MEAN, CLIP_STD)
-    return keys | cropped(s, keys["image_size"]) | resample(s, 3)
+    return keys | cropped(s, keys["image_size"]) | resample(s)
 
 
 def siglip(s: Settings) -> Keys:
@@ -303,7 +303,7 @@ def siglip(s: Settings) -> Keys:
     keys = usual(s, [0.5] * 3, [0.5] * 3)
     both = sides(keys["image_size"])[1]
     s.images.require("size", both, default=both)
-    return keys | resample(s, 3)
+    return keys | resample(s)
 
 
 def llava_next(s: Settings) -> Keys:

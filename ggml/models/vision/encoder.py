@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import ggml
 
 from . import pixels
@@ -154,6 +156,16 @@ def linear(g: Any, x: Tensor, name: str) -> Tensor:
     """W x + b, where the file says how many rows W has."""
     w = g.weights.get(name + ".weight")
     return g.linear(x, name, w.contents.ne[1] if w is not None else 1)
+
+
+def between(g: Any, x: Tensor, first: str, second: str) -> Tensor:
+    """second(gelu(first(x)))."""
+    return linear(g, ggml.ggml_gelu_erf(g.ctx, linear(g, x, first)), second)
+
+
+def positions(columns: int, rows: int) -> np.ndarray:
+    """The row, then the column of each patch, row by row: [2, N]."""
+    return np.indices((rows, columns)).reshape(2, -1)
 
 
 def resized_positions(g: Any, columns: int, rows: int, mode: int) -> Tensor:

@@ -5,12 +5,10 @@ Pictures keep their shape. A row is a row of patches, whose numbers of rows and 
 
 import math
 
-import numpy as np
-
 import ggml
 from ggml.utils import to_numpy
 
-from . import pixels
+from . import encoder, pixels
 
 BASE = 100.0  # of the rotary positions
 TOKENS = 280  # most embeddings of a picture, where the file does not say
@@ -37,7 +35,7 @@ def tiles(c, image):
 
 def positions(columns, rows):
     """The column, then the row of each patch: [2, N]."""
-    return np.stack([np.tile(np.arange(columns), rows), np.repeat(np.arange(rows), columns)])
+    return encoder.positions(columns, rows)[::-1]
 
 
 def lines(g, i):

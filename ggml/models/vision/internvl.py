@@ -1,9 +1,7 @@
 """InternVL (arXiv:2312.14238) with InternViT-300M: tiles in the arrangement nearest to the picture's shape."""
 
-import ggml
-
 from . import pixels
-from .encoder import layer_norm, linear, merged, without_class
+from .encoder import between, layer_norm, merged, without_class
 
 
 def tiles(c, image):
@@ -37,7 +35,7 @@ def project(g, x, columns):
     """W3 gelu(W1 norm(the patches of each square of patches))."""
     x = merged(g, without_class(g, x), columns, g.config.own["merge"] or 2)
     x = layer_norm(g, x, "mm.model.mlp.0", 1e-5)
-    return linear(g, ggml.ggml_gelu_erf(g.ctx, linear(g, x, "mm.model.mlp.1")), "mm.model.mlp.3")
+    return between(g, x, "mm.model.mlp.1", "mm.model.mlp.3")
 
 
 def prompt(grid):

@@ -6,31 +6,27 @@ from types import SimpleNamespace
 import ggml
 
 from . import llava
-from .encoder import layer_norm, linear, without_class
+from .encoder import between, layer_norm, linear, without_class
 
 tiles, prompt = llava.tiles, llava.prompt
 
 
 def project(g, x, columns):
     """y = W3 gelu(W1 x), then block2(y + block1(y))."""
-    x = between(g, x, "mm.model.mlp.1", "mm.model.mlp.3")
+    x = between(g, without_class(g, x), "mm.model.mlp.1", "mm.model.mlp.3")
     x = g.add(x, block(g, x, columns, "mm.model.mb_block.1.block.", 1))
     return block(g, x, columns, "mm.model.mb_block.2.block.", 2)
 
 
 def project_of_second(g, x, columns):
     """y = the means of four of W2 gelu(W0 x), then y + convolution(y)."""
-    x = as_picture(g, between(g, x, "mm.model.mlp.0", "mm.model.mlp.2"), columns)
+    x = between(g, without_class(g, x), "mm.model.mlp.0", "mm.model.mlp.2")
+    x = as_picture(g, x, columns)
     x = as_tokens(g, ggml.ggml_pool_2d(g.ctx, x, ggml.GGML_OP_POOL_AVG, 2, 2, 2, 2, 0, 0))
     return g.add(x, g.bias(convolved(g, x, columns // 2, "mm.model.peg.0", 1), "mm.model.peg.0"))
 
 
 SECOND = SimpleNamespace(tiles=tiles, prompt=prompt, project=project_of_second)
-
-
-def between(g, x, first, second):
-    """second(gelu(first(x))) of the patches."""
-    return linear(g, ggml.ggml_gelu_erf(g.ctx, linear(g, without_class(g, x), first)), second)
 
 
 def block(g, x, columns, name, stride):

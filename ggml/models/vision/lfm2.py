@@ -3,7 +3,7 @@
 import ggml
 
 from . import pixels
-from .encoder import layer, layer_norm, linear, merged, norm, patches, resized_positions
+from .encoder import between, layer, layer_norm, merged, norm, patches, resized_positions
 from .internvl import arrangement
 
 MODE = ggml.GGML_SCALE_MODE_BILINEAR | ggml.GGML_SCALE_FLAG_ANTIALIAS
@@ -48,7 +48,7 @@ def project(g, x, columns):
     x = merged(g, x, columns, sides(g.config)[1])
     if g.has("mm.input_norm.weight"):
         x = layer_norm(g, x, "mm.input_norm", 1e-5)
-    return linear(g, ggml.ggml_gelu_erf(g.ctx, linear(g, x, "mm.1")), "mm.2")
+    return between(g, x, "mm.1", "mm.2")
 
 
 def prompt(grid):

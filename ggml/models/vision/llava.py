@@ -8,7 +8,7 @@ import numpy as np
 import ggml
 
 from . import pixels
-from .encoder import linear, without_class
+from .encoder import between, without_class
 
 NEWLINES = ("v.image_newline", "model.image_newline")  # the name, and that in older files
 
@@ -42,8 +42,7 @@ def best_size(size, sizes):
 
 def project(g, x, columns):
     """W2 gelu(W0 x), of each patch; then the mark for the end of a row, where the file has one."""
-    x = linear(g, without_class(g, x), "mm.0")
-    x = linear(g, ggml.ggml_gelu_erf(g.ctx, x), "mm.2")
+    x = between(g, without_class(g, x), "mm.0", "mm.2")
     width = x.contents.ne[0]
     for name in filter(g.has, NEWLINES):
         end = ggml.ggml_cast(g.ctx, g.weight(name, width), ggml.GGML_TYPE_F32)

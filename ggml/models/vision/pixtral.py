@@ -2,12 +2,12 @@
 
 import math
 
-import numpy as np
-
 import ggml
 
 from . import pixels
-from .encoder import ROPE_BASE, linear, merged
+from .encoder import ROPE_BASE, between, linear, merged, positions
+
+__all__ = ["positions", "project", "prompt", "rotated", "sides", "split", "tiles"]
 
 
 def sides(c):
@@ -22,11 +22,6 @@ def tiles(c, image):
     size = [math.floor(n / ratio) if ratio > 1 else n for n in image.size]
     width, height = (max(patch, pixels.ceil_to(n, patch)) for n in size)
     return [pixels.resized(image, (width, height), pixels.BICUBIC)], (width // patch, height // patch)
-
-
-def positions(columns, rows):
-    """The row, then the column of each patch: [2, N]."""
-    return np.stack([np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows)])
 
 
 def rotated(g, x):
@@ -59,7 +54,7 @@ def project(g, x, columns):
         x = ggml.ggml_reshape_3d(g.ctx, x, width, side * side, count)  # the matrix takes them channel by channel
         x = ggml.ggml_cont(g.ctx, ggml.ggml_permute(g.ctx, x, 1, 0, 2, 3))
         x = linear(g, ggml.ggml_reshape_2d(g.ctx, x, width * side * side, count), "mm.patch_merger")
-    return linear(g, ggml.ggml_gelu_erf(g.ctx, linear(g, x, "mm.1")), "mm.2")
+    return between(g, x, "mm.1", "mm.2")
 
 
 def split(c, tiles, grid):

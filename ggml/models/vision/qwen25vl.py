@@ -8,8 +8,8 @@ import numpy as np
 import ggml
 
 from . import qwen2vl
-from .encoder import layer, patches
-from .qwen2vl import places, positions, project, prompt, rotated, sides, tiles
+from .encoder import layer, patches, positions
+from .qwen2vl import places, project, prompt, rotated, sides, tiles
 
 __all__ = ["encode", "order", "places", "positions", "project", "prompt", "rotated", "sides", "split", "tiles"]
 

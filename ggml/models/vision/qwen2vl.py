@@ -10,7 +10,7 @@ import numpy as np
 import ggml
 
 from . import pixels
-from .encoder import ROPE_BASE, layer, linear, norm, patches
+from .encoder import ROPE_BASE, between, layer, norm, patches, positions
 
 FEWEST, MOST = 8, 4096  # tokens of a picture, where the file does not say
 
@@ -34,11 +34,6 @@ def order(c, columns, rows):
     _, side = sides(c)
     grid = np.arange(columns * rows).reshape(rows // side, side, columns // side, side)
     return grid.transpose(0, 2, 1, 3).reshape(-1)
-
-
-def positions(columns, rows):
-    """The row, then the column of each patch, in the order of the picture: [2, N]."""
-    return np.stack([np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows)])
 
 
 def rotated(g, x):
@@ -65,8 +60,7 @@ def squares(g, x):
 
 def project(g, x, columns):
     """W2 gelu(W0 norm(x)), of the patches of a square."""
-    x = linear(g, squares(g, norm(g, x, "v.post_ln")), "mm.0")
-    return linear(g, ggml.ggml_gelu_erf(g.ctx, x), "mm.2")
+    return between(g, squares(g, norm(g, x, "v.post_ln")), "mm.0", "mm.2")
 
 
 def places(grid):

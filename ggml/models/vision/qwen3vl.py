@@ -2,8 +2,8 @@
 
 import ggml
 
-from .encoder import layer, linear, norm, patches, resized_positions
-from .qwen2vl import order, places, positions, prompt, rotated, sides, squares, tiles
+from .encoder import between, layer, norm, patches, positions, resized_positions
+from .qwen2vl import order, places, prompt, rotated, sides, squares, tiles
 
 __all__ = ["encode", "order", "places", "positions", "project", "prompt", "rotated", "sides", "tiles"]
 
@@ -30,8 +30,3 @@ def project(g, x, columns):
     for part in g.passed["added"]:
         y = ggml.ggml_concat(g.ctx, y, part, 0)
     return y
-
-
-def between(g, x, first, second):
-    """second(gelu(first(x)))."""
-    return linear(g, ggml.ggml_gelu_erf(g.ctx, linear(g, x, first)), second)
