@@ -38,7 +38,7 @@ def formulas(n, size):
         "reduce_scatter": part,
         "all_gather": part,
         "all_to_all": part,
-        "broadcast": n * (size - 1),
+        "broadcast": n,
     }
 
 

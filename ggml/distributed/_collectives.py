@@ -112,7 +112,8 @@ class Collectives:
 
     def _broadcast(self, label: str, x: np.ndarray, root: int) -> Steps:
         """What x is at the root."""
-        self.sent += x.nbytes * (self.size - 1) * (self.rank == root)  # at most: other ranks may pass it on
+        others = self.size - 1  # each gets a part and passes it on to the rest
+        self.sent += x.nbytes if self.rank == root and others else x.nbytes * max(0, others - 1) // max(1, others)
         yield from self._agree(label)
         return (yield from self._transport.broadcast(x, root))
 

@@ -18,6 +18,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator
 from typing import Any
 
+from ._round import Lost, Round, reported
+
 END = 1  # tag of the message that a rank sends when it ends
 GRACE = 3.0  # seconds that a rank which failed waits for the others to report, before it ends all of them
 LARGEST_REASON = 512  # characters of the reason that the message names
@@ -45,6 +47,7 @@ class Operation:
         self.what, self.lane, self.steps = what, lane, steps
         self.number = 0  # in its lane, from 1
         self.test: Callable[[], bool] | None = None  # whether what it waits for has ended
+        self.lost: Lost | None = None  # the failure of MPI that has ended it
         self._value: Any = None
         self._error: BaseException | None = None
         self._finished = False
@@ -60,6 +63,9 @@ class Operation:
             return False
         except StopIteration as end:
             self.finish(end.value)
+        except Lost as error:
+            self.lost = error
+            self.finish(None, RuntimeError(f"{self.what}: {error}"))
         except BaseException as error:  # it belongs to the thread that waits
             self.finish(None, error)
         return True
@@ -100,6 +106,7 @@ class Progress:
         self._started: Counter[Lane] = Counter()
         self._failed: list[Operation] = []  # kept, because MPI may still use their buffers
         self._ended: dict[int, dict[str, Any]] = {}  # the messages of ranks that ended
+        self._last: dict[int, Round] = {}  # those of this rank, for each other one
         self._closing = self._given_up = False
         self.reason: str | None = None  # why this rank fails
         self._thread = threading.Thread(target=self._work, name="ggml.distributed", daemon=True)
@@ -136,6 +143,7 @@ class Progress:
                 pause = 0 if polls < BUSY_POLLS else min(1e-3, (time.monotonic() - begin) / 16)
             arrived = self._receive(pause)
             with self._calls:
+                self._fail()
                 advanced = self._advance()
                 if polls % LISTEN == LISTEN - 1:
                     self._listen()
@@ -173,19 +181,33 @@ class Progress:
         operation = self._lanes[lane].popleft()
         if operation.test is not None:
             self._failed.append(operation)
+        if operation.lost is not None:
+            self._lose(operation.lost, operation.what)
         if not self._lanes[lane]:
             del self._lanes[lane]
 
+    def _lose(self, lost: Lost, what: str) -> None:
+        """Notes that MPI failed. Messages of an operation may be left over, so no later one may take place."""
+        for rank in lost.ranks:
+            self._ended[rank] = {"failed": True, "reason": lost.reason, "started": {}}
+        if self.reason is None:
+            self.reason = f"RuntimeError: {what}: {lost}"
+
     def _listen(self) -> None:
-        """Receives the messages of ranks that end. Operations for which such a rank is needed fail."""
-        status = self._MPI.Status()
-        while self._control.Iprobe(self._MPI.ANY_SOURCE, END, status):
-            text = bytearray(status.Get_count(self._MPI.BYTE))
-            self._control.Recv([text, self._MPI.BYTE], status.Get_source(), END)
-            self._ended[status.Get_source()] = json.loads(text)
-        if not self._ended:
-            return
-        for lane in list(self._lanes):
+        """Receives the messages of ranks that end."""
+        status, missing = self._MPI.Status(), [rank for rank in self._others if rank not in self._ended]
+        try:
+            with reported(self._MPI, missing):
+                while missing and self._control.Iprobe(self._MPI.ANY_SOURCE, END, status):
+                    text = bytearray(status.Get_count(self._MPI.BYTE))
+                    self._control.Recv([text, self._MPI.BYTE], status.Get_source(), END)
+                    self._ended[status.Get_source()] = json.loads(text)
+        except Lost as error:
+            self._lose(error, "mpi")
+
+    def _fail(self) -> None:
+        """Ends the operations for which a rank is needed that has ended."""
+        for lane in list(self._lanes) if self._ended else ():
             operation = self._lanes[lane][0]
             missing = [f"rank {rank} {end['reason']}" for rank, end in sorted(self._ended.items())
                        if end["failed"] or self._left_alone(operation, rank, end["started"])]  # fmt: skip
@@ -202,7 +224,6 @@ class Progress:
     def _end(self) -> None:
         """Tells the others that this rank ends, and goes on until all have ended."""
         self._receive(0)  # what was started last
-        requests = []
         for rank in self._others:
             end = {
                 "failed": self.reason is not None,
@@ -215,13 +236,24 @@ class Progress:
             }
             with self._calls:
                 text = bytearray(json.dumps(end).encode())
-                requests.append(self._control.Isend([text, self._MPI.BYTE], rank, END))
+                self._last[rank] = Round(self._MPI, self._control)
+                self._last[rank].send(text, rank, END)
         begin = time.monotonic()
         while len(self._ended) < len(self._others) and not self._given_up:
             if self.reason is not None and time.monotonic() - begin > GRACE:
                 break
             with self._calls:
                 self._listen()
+                self._fail()
                 self._advance()
-                self._MPI.Request.Testall(requests)
+                self._tell()
             time.sleep(1e-3)
+
+    def _tell(self) -> None:
+        """Goes on with the messages by which this rank tells that it ends."""
+        for rank, messages in self._last.items():
+            try:
+                if rank not in self._ended:
+                    messages.ended()
+            except Lost as error:
+                self._lose(error, "mpi")

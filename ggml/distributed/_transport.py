@@ -12,12 +12,14 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ._progress import COLLECTIVE, Operation, Progress, Steps
+from ._reduce import shares
+from ._round import Round, reported
 
 
 class Alone:
@@ -86,81 +88,116 @@ class Mpi:
 
     # ---- collectives -------------------------------------------------------------------------------------------------
     def exchange(self, packet: np.ndarray) -> Steps:
-        """The packets of all ranks: [size, len(packet)]."""
-        out = np.empty((self.size, packet.size), np.uint8)
-        yield self._ended(self.data.Iallgather(self._bytes(packet), self._bytes(out)))
-        return out
+        """The packets of all ranks: [size, len(packet)]. After round i a rank has those of 2**i ranks."""
+        found = np.empty((self.size, packet.size), np.uint8)  # the first is this rank's, the next that of the next rank
+        found[0], count = packet, 1
+        while count < self.size:
+            n = min(count, self.size - count)
+            messages = self._round()
+            messages.receive(found[count : count + n], (self.rank + count) % self.size)
+            messages.send(found[:n], (self.rank - count) % self.size)
+            yield messages.ended
+            count += n
+        return np.roll(found, self.rank, 0)
 
     def all_gather(self, send: np.ndarray, counts: Sequence[int]) -> Steps:
         """What the ranks send, counts[rank] bytes each, one after the other."""
-        out = np.empty(sum(counts), np.uint8)
-        yield self._ended(self.data.Iallgatherv(self._bytes(send), [out, list(counts), self.MPI.BYTE]))
-        return out
+        source = send.reshape(-1).view(np.uint8)
+        return (yield from self._swap([source] * self.size, counts))
 
     def all_to_all(self, send: np.ndarray, sent: Sequence[int], received: Sequence[int]) -> Steps:
-        """Sends consecutive parts of sent[rank] bytes to the ranks. Returns received[rank] bytes from each.
+        """Sends consecutive parts of sent[rank] bytes to the ranks. Returns received[rank] bytes from each."""
+        return (yield from self._swap(parts(send.reshape(-1).view(np.uint8), sent), received))
 
-        These are messages between two ranks, because libraries send a rank's part for itself over the network too.
+    def _swap(self, sent: Sequence[np.ndarray], received: Sequence[int], ranks: Sequence[int] | None = None) -> Steps:
+        """Sends sent[i] to rank i. Returns received[i] bytes of each, one after the other.
+
+        Args:
+            sent, received: for each of the ranks that take part.
+            ranks: these, of which this rank is one; None for all.
         """
-        source, target = send.reshape(-1).view(np.uint8), np.empty(sum(received), np.uint8)
-        first, place = ([0, *itertools.accumulate(counts)] for counts in (sent, received))
-        requests = []
-        for step in range(1, self.size):
-            peer = (self.rank - step) % self.size
-            part = target[place[peer] : place[peer + 1]]
-            requests.append(self.data.Irecv(self._bytes(part), peer))
-        target[place[self.rank] : place[self.rank + 1]] = source[first[self.rank] : first[self.rank + 1]]
-        for step in range(1, self.size):
-            peer = (self.rank + step) % self.size
-            requests.append(self.data.Isend(self._bytes(source[first[peer] : first[peer + 1]]), peer))
-        yield self._ended(*requests)
+        ranks = range(self.size) if ranks is None else ranks
+        target, mine, count = np.empty(sum(received), np.uint8), ranks.index(self.rank), len(ranks)
+        places, messages = parts(target, received), self._round()
+        for step in range(1, count):
+            peer = (mine - step) % count
+            messages.receive(places[peer], ranks[peer])
+        places[mine][...] = sent[mine]
+        for step in range(1, count):
+            peer = (mine + step) % count
+            messages.send(sent[peer], ranks[peer])
+        yield messages.ended
         return target
 
     def gather(self, send: np.ndarray, root: int) -> Steps:
         """At the root what the ranks send, [size, bytes], equally many bytes each; elsewhere None."""
-        out = np.empty((self.size, send.nbytes), np.uint8) if self.rank == root else None
-        target = None if out is None else self._bytes(out)
-        yield self._ended(self.data.Igather(self._bytes(send), target, root))
+        messages, source = self._round(), send.reshape(-1).view(np.uint8)
+        if self.rank != root:
+            messages.send(source, root)
+            yield messages.ended
+            return None
+        out = np.empty((self.size, send.nbytes), np.uint8)
+        out[root] = source
+        for rank in others(self.size, root):
+            messages.receive(out[rank], rank)
+        yield messages.ended
         return out
 
     def broadcast(self, memory: np.ndarray, root: int) -> Steps:
-        """The root's bytes, which arrive in `memory`."""
-        yield self._ended(self.data.Ibcast(self._bytes(memory), root))
-        return memory
+        """The root's bytes: it sends each other rank a part, and these gather the parts."""
+        ranks = others(self.size, root)
+        source = memory.reshape(-1).view(np.uint8)
+        counts, messages = shares(source.size, len(ranks)), self._round()
+        if self.rank == root:
+            for rank, part in zip(ranks, parts(source, counts), strict=True):
+                messages.send(part, rank)
+            yield messages.ended
+            return memory
+        part = np.empty(counts[ranks.index(self.rank)], np.uint8)
+        messages.receive(part, root)
+        yield messages.ended
+        found = yield from self._swap([part] * len(ranks), counts, ranks)
+        return found.view(memory.dtype).reshape(memory.shape)
 
     def all_reduce(self, send: np.ndarray, op: str) -> Steps:
-        """The reduction of MPI, in an order of its own choice: f32 or i32 arrays; op is sum, max or min."""
+        """The reduction of MPI, in an order of its own choice: f32 or i32 arrays; op is sum, max or min.
+
+        It may end with success although a rank died. So the ranks tell each other twice that they have the result: who
+        sent the second packet was alive when all had it.
+        """
         operation = {"sum": self.MPI.SUM, "max": self.MPI.MAX, "min": self.MPI.MIN}[op]
-        out = np.empty_like(send)
-        yield self._ended(self.data.Iallreduce(send, out, operation))
+        out, messages = np.empty_like(send), self._round()
+        messages.start(lambda: self.data.Iallreduce(send, out, operation), others(self.size, self.rank))
+        yield messages.ended
+        for _ in range(2):
+            yield from self.exchange(np.zeros(1, np.uint8))
         return out
+
+    def _round(self) -> Round:
+        return Round(self.MPI, self.data)
 
     # ---- messages between two ranks ----------------------------------------------------------------------------------
     def send(self, message: np.ndarray, dest: int, tag: int) -> Steps:
-        yield self._ended(self.pairs.Isend(self._bytes(message), dest, tag))
+        messages = Round(self.MPI, self.pairs)
+        messages.send(message, dest, tag)
+        yield messages.ended
 
     def receive(self, source: int, tag: int) -> Steps:
         """The next message, whatever its size."""
         found, status = [], self.MPI.Status()
 
         def arrived() -> bool:
-            message = self.pairs.Improbe(source, tag, status)
+            with reported(self.MPI, [source]):
+                message = self.pairs.Improbe(source, tag, status)
             if message is not None:
                 found.append(message)
             return bool(found)
 
         yield arrived
-        out = np.empty(status.Get_count(self.MPI.BYTE), np.uint8)
-        yield self._ended(found[0].Irecv(self._bytes(out)))
+        out, messages = np.empty(status.Get_count(self.MPI.BYTE), np.uint8), Round(self.MPI, self.pairs)
+        messages.start(lambda: found[0].Irecv([out, self.MPI.BYTE]), [source], out.nbytes)
+        yield messages.ended
         return out
-
-    # ---- MPI's requests and buffers ----------------------------------------------------------------------------------
-    def _ended(self, *requests: Any) -> Callable[[], bool]:
-        """A function that tells whether requests have ended. It keeps them and with them their buffers."""
-        return lambda: self.MPI.Request.Testall(requests)
-
-    def _bytes(self, memory: np.ndarray) -> list[Any]:
-        return [memory.reshape(-1).view(np.uint8), self.MPI.BYTE]
 
     def threads(self, available: set[int]) -> int:
         """This rank's share of the CPUs on which it may run: ranks of one machine share theirs."""
@@ -169,6 +206,17 @@ class Mpi:
             users = [cpu for cpus in local.allgather(available) for cpu in cpus]
             local.Free()
         return max(1, int(sum(1 / users.count(cpu) for cpu in available) + 1e-6))
+
+
+def parts(memory: np.ndarray, counts: Sequence[int]) -> list[np.ndarray]:
+    """Consecutive parts of counts[i] elements each."""
+    places = itertools.accumulate(counts)
+    return [memory[place - count : place] for place, count in zip(places, counts, strict=True)]
+
+
+def others(size: int, rank: int) -> list[int]:
+    """The other ranks, from that after `rank` on, so that not all ranks turn to the same one first."""
+    return [(rank + step) % size for step in range(1, size)]
 
 
 # ---- the end of this process -----------------------------------------------------------------------------------------
