@@ -46,47 +46,63 @@ def evaluator(node):
     return found
 
 
-def prepared(node):
-    """The function of a node of an operator of our own, kept with it."""
-    found = node.attrs.get("ggml.function")
-    if found is None:
-        node.attrs["ggml.function"] = found = OPERATORS[node.op](node)
-    return found
-
-
-def computed(node, values):
-    """The outputs of a node, without those that are omitted."""
-    with np.errstate(all="ignore"):
-        if node.op in OPERATORS:
-            found = prepared(node)(*values)
-            found = found if isinstance(found, tuple) else [found]
-            return [f for f, name in zip(found, node.outputs) if name]
-        if node.op == "Cast" and node.attr("to") in UNSIGNED and values[0].dtype.kind == "f":
-            return [unsigned(values[0], UNSIGNED[node.attr("to")])]
-        if node.op == "GatherElements":  # the reference does not return for an index far out of range
-            return [np.take_along_axis(values[0], values[1], node.attr("axis", 0))]
-        return by_reference(node, values)
-
-
 class UnfitError(ValueError):
     """What the reference refuses, in words of our own: its messages are meant for its developers."""
 
 
-def by_reference(node, values):
-    """The outputs of a node as onnx's reference evaluator computes them."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return evaluator(node).run(None, {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]})
-    except Exception as error:
-        if isinstance(error, NotImplementedError) or "Did you recompile" in str(error):
-            raise UnfitError("there is no implementation of the operator") from error
-        types = [getattr(v, "dtype", type(v).__name__) for v in values if v is not None]
-        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("ggml.") and not hasattr(v, "nodes")}
-        raise UnfitError(
-            f"operands of {', '.join(map(str, types)) or 'no type'} in these shapes, with "
-            f"{shown(attrs) or 'no attributes'}, do not fit the operator"
-        ) from error
+def function_of(node):
+    """The function that computes the outputs of a node from arrays, kept with it."""
+    found = node.attrs.get("ggml.function")
+    if found is None:
+        found = made(node)
+        if ALIGN in node.attrs:
+            found = after_alignment(node, found)
+        node.attrs["ggml.function"] = found
+    return found
+
+
+def made(node):
+    """A function of the operands of a node that returns its output, or a tuple of them."""
+    if node.op in OPERATORS:
+        return OPERATORS[node.op](node)
+    if node.op == "Cast" and node.attr("to") in UNSIGNED:
+        dtype, others = UNSIGNED[node.attr("to")], by_reference(node)
+        return lambda x: unsigned(x, dtype) if x.dtype.kind == "f" else others(x)
+    if node.op == "GatherElements":  # the reference does not return for an index far out of range
+        return lambda x, index: np.take_along_axis(x, index, node.attr("axis", 0))
+    return by_reference(node)
+
+
+def after_alignment(node, function):
+    """The function for a second operand in the shape that older versions of operators broadcast."""
+    return lambda x, y: function(x, y.reshape(aligned(node, x.shape, y.shape)))
+
+
+def by_reference(node):
+    """The function of a node as onnx's reference evaluator computes it."""
+
+    def function(*values):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = iter(evaluator(node).run(None, {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]}))
+        except Exception as error:
+            raise misfit(node, values, error) from error
+        return tuple(next(found) if name else None for name in node.outputs)
+
+    return function
+
+
+def misfit(node, values, error):
+    """The exception for operands that onnx's reference evaluator has refused."""
+    if isinstance(error, NotImplementedError) or "Did you recompile" in str(error):
+        return UnfitError("there is no implementation of the operator")
+    types = [getattr(v, "dtype", type(v).__name__) for v in values if v is not None]
+    attrs = {k: v for k, v in node.attrs.items() if not k.startswith("ggml.") and not hasattr(v, "nodes")}
+    return UnfitError(
+        f"operands of {', '.join(map(str, types)) or 'no type'} in these shapes, with "
+        f"{shown(attrs) or 'no attributes'}, do not fit the operator"
+    )
 
 
 def shown(attrs):
@@ -99,15 +115,19 @@ def evaluate(node, values):
 
     Raises HostError if there is no implementation, or the operands do not fit.
     """
+    with np.errstate(all="ignore"):
+        return call(node, values)
+
+
+def call(node, values):
+    """The same where NumPy's warnings are off already."""
     if node.proto is None:
         return [node.attrs["value"]]
     try:
-        if ALIGN in node.attrs:
-            values = [values[0], values[1].reshape(aligned(node, values[0].shape, values[1].shape))]
-        results = iter(computed(node, values))
+        results = function_of(node)(*values)
     except Exception as error:
         shapes = ", ".join(f"{n!r} {getattr(v, 'shape', type(v).__name__)}" for n, v in zip(node.inputs, values))
         why = error if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
         raise HostError(f"ggml.onnx: {node} with {shapes}: {why}") from error
-    outputs = [next(results) if name else None for name in node.outputs]
-    return [np.asarray(o) if isinstance(o, np.generic) else o for o in outputs]
+    results = results if isinstance(results, tuple) else (results,)
+    return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]

@@ -41,9 +41,12 @@ class Arena(Owner):
 
 def room(shape, dtype):
     """An empty array at a multiple of 64 bytes, where vectors of a row lie in few lines of the cache."""
-    size = count(shape) * dtype.itemsize
-    memory = np.empty(size + 63, np.uint8)
-    return memory[-memory.ctypes.data % 64 :][:size].view(dtype).reshape(shape)
+    return within(np.empty(count(shape) * dtype.itemsize + 63, np.uint8), shape, dtype)
+
+
+def within(memory, shape, dtype):
+    """An array at the first multiple of 64 bytes of an array of bytes."""
+    return memory[-memory.ctypes.data % 64 :][: count(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
 
 class Layout(Owner):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+
 import numpy as np
 import onnx
 from onnx import numpy_helper
@@ -146,7 +149,9 @@ class Model(LockOwner):
             ggml_cgraph, valid as long as the model lives and keeps the plan; None if the plan begins on the host.
         """
         values = self.operands(arrays, named)
-        return self.locked(self.program.plan, self.program, values).graph
+        plan = self.locked(self.program.plan, self.program, values)
+        plan.settle()
+        return plan.graph
 
     def parameters(self, names=None):
         """Makes constants of the model trainable, and returns them; see Training.
@@ -201,6 +206,12 @@ class Model(LockOwner):
         """The checked operands in the model's order: of all inputs, or of those that are needed."""
         if len(arrays) == 1 and isinstance(arrays[0], dict) and not named:
             arrays, named = (), arrays[0]
+        wanted = self.inputs
+        if needed is not None and needed is not self.program.inputs:
+            wanted = [i for i in self.inputs if i.name in needed]
+        if len(arrays or named) == len(wanted) == len(self.inputs) and not (arrays and named):
+            with contextlib.suppress(KeyError):  # the usual case, in little time
+                return list(map(checked, wanted, arrays or [named[i.name] for i in wanted]))
         if len(arrays) > len(self.inputs):
             raise ValueError(f"Model.run: {len(arrays)} arrays were given, the model has {len(self.inputs)} inputs")
         given = dict(zip((i.name for i in self.inputs), arrays))
@@ -209,7 +220,6 @@ class Model(LockOwner):
                 names = ", ".join(repr(i.name) for i in self.inputs)
                 raise ValueError(f"Model.run: input {name!r} is not one of {names}, or was given twice")
             given[name] = value
-        wanted = self.inputs if needed is None else [i for i in self.inputs if i.name in needed]
         missing = [i.name for i in wanted if i.name not in given]
         if missing:
             raise ValueError(f"Model.run: inputs are missing: {', '.join(map(repr, missing))}")
@@ -234,7 +244,7 @@ def trainable(nodes, constants):
 
 def checked(info, value):
     """One operand as an array of the type and shape that the model declares."""
-    if type(value) is np.ndarray and value.dtype is info.dtype and info.shape == value.shape:
+    if type(value) is np.ndarray and value.dtype is info.dtype and fits(info.shape, value.shape):
         return value
     if info.kind != "tensor" or isinstance(value, (list, type(None))) and info.dtype is None:
         return value
@@ -248,12 +258,17 @@ def checked(info, value):
         if not (strings or python):
             raise TypeError(f"Model.run: input {info.name!r} is {array.dtype}: need {info.dtype}")
         array = array.astype(info.dtype)
-    shape = info.shape
-    if shape is not None and (
-        len(shape) != array.ndim or any(isinstance(d, int) and d not in (n, -1) for d, n in zip(shape, array.shape))
-    ):
-        raise ValueError(f"Model.run: input {info.name!r} is {list(array.shape)}: need {list(shape)}")
+    if not fits(info.shape, array.shape):
+        raise ValueError(f"Model.run: input {info.name!r} is {list(array.shape)}: need {list(info.shape)}")
     return array
+
+
+@functools.lru_cache(1024)
+def fits(declared, shape):
+    """Whether an array of a shape may be an operand that is declared with a shape, or None."""
+    if declared is None:
+        return True
+    return len(declared) == len(shape) and all(d in (n, -1) for d, n in zip(declared, shape) if isinstance(d, int))
 
 
 def disagreement(infos, values):

@@ -9,7 +9,6 @@ are another Program, whose inputs are the values that are alive there.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,12 +16,12 @@ import numpy as np
 import ggml
 
 from .._owners import Owner
-from ..utils import to_numpy
 from . import expand, host
 from .arrays import THREADS
 from .builder import Builder
 from .layout import Arena
 from .opsets import ALIGN, aligned
+from .transfer import transfers
 from .values import (
     BOOL,
     F32,
@@ -36,7 +35,6 @@ from .values import (
     Sequence,
     Tensor,
     bounds_of,
-    extents,
     require_held,
 )
 
@@ -79,6 +77,12 @@ class Program(Owner):
         self.model, self.nodes, self.known = model, nodes, known
         self.inputs, self.outputs, self.by_value = inputs, outputs, set(by_value)
         self.plans: OrderedDict[Any, Plan] = OrderedDict()
+        self.last: tuple[Any, Any] = (None, None)  # the signature and the plan of the last run
+
+    def forget(self):
+        """Drops the plans, which were made under conditions that do not hold any more."""
+        self.plans.clear()
+        self.last = (None, None)
 
     def part(self, outputs):
         """The program of those nodes that some of the outputs need, with those inputs that they read."""
@@ -92,28 +96,32 @@ class Program(Owner):
 
     def signature(self, name, value):
         """The part of the key that one operand contributes, and the value it has in the trace."""
-        if not isinstance(value, np.ndarray) or value.dtype.kind in "OUSMm":
+        if not isinstance(value, np.ndarray) or (dtype := value.dtype).kind in "OUSMm":
             return "opaque"
         if name in self.by_value:
-            return value.shape, value.dtype, value.tobytes()
-        return value.shape, value.dtype, bounds_of(value)
+            return value.shape, dtype, value.tobytes()
+        return value.shape, dtype, None if dtype is F32 else bounds_of(value)
 
     def plan(self, values):
         """The plan for operands, made if there is none yet."""
         while True:
-            key = tuple(self.signature(n, v) for n, v in zip(self.inputs, values))
+            key = tuple(map(self.signature, self.inputs, values))
+            if key == self.last[0]:
+                return self.last[1]
             plan = self.plans.get(key)
             if plan is not None:
                 self.plans.move_to_end(key)
+                self.last = key, plan
                 return plan
             try:
                 plan = Lowering(self, values, key).plan()
             except RetraceError:
-                self.plans.clear()
+                self.forget()
                 continue
             self.plans[key] = plan
             if len(self.plans) > PLANS:
                 self.plans.popitem(last=False)
+            self.last = key, plan
             return plan
 
     def run(self, values, report=None):
@@ -335,14 +343,16 @@ class Lowering:
             raise HostRefused(f"ggml.onnx: {nodes[0]} would run on the host, which strict=True refuses: {reason}")
         for node in nodes:
             self.note(node, "host", reason)
+        threads = self.model.threads
 
         def step(values):
             found: dict = {}
-            token = THREADS.set(self.model.threads)
+            token = THREADS.set(threads)
             try:
-                for node in nodes:
-                    arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
-                    found.update((n, a) for n, a in zip(node.outputs, host.evaluate(node, arrays)) if n)
+                with np.errstate(all="ignore"):
+                    for node in nodes:
+                        arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
+                        found.update(zip(node.outputs, host.call(node, arrays)))
             finally:
                 THREADS.reset(token)
             return found
@@ -394,29 +404,15 @@ class Plan(Owner):
             else:
                 computed.append((name, value))
         self.shared = [*self.fixed, *(n for n, _ in self.passed)]
-        self.graph, self.memory, self.converts = None, None, False
+        self.graph, self.memory, self.converts, self.feeds = None, None, False, []
         if computed:
-            self.build(computed)
-        self.feeds = (
-            [
-                (
-                    lowering.program.inputs.index(f.name),
-                    to_numpy(f.tensor.t).reshape(extents(f.shape)[::-1]),
-                    extents(f.shape)[::-1],
-                )
-                for f in self.builder.feeds
-            ]
-            if computed
-            else []
-        )
+            self.build(computed, lowering.program.inputs)
 
-    def build(self, computed):
+    def build(self, computed, inputs):
         """Builds the graph of results, and gives its tensors memory."""
         ctx, outputs = self.builder.ctx, []
         for name, value in computed:
-            t = value.t
-            if t.contents.view_src or not ggml.ggml_is_contiguous(t) or t.contents.op == ggml.GGML_OP_NONE:
-                t = ggml.ggml_cont(ctx, t)
+            t = self.computed(value.t)
             ggml.ggml_set_output(t)
             ggml.ggml_set_name(t, name[-63:])
             outputs.append((name, value, t))
@@ -425,27 +421,53 @@ class Plan(Owner):
         for _, _, t in outputs:
             ggml.ggml_build_forward_expand(self.graph, t)
         self.memory = Memory(self.graph)
-        self.builder.feeds = [f for f in self.builder.feeds if ggml.ggml_get_data(f.tensor.t)]
-        self.results = [(n, to_numpy(t).reshape(v.shape), v.dtype) for n, v, t in outputs]
+        there = [f for f in self.builder.feeds if ggml.ggml_get_data(f.tensor.t)]
+        feeds = [(f, inputs.index(f.name)) for f in there]
+        self.feeds, self.results = transfers(self.graph, feeds, outputs)
         self.converts = any(v.dtype not in (F32, BOOL) for _, v, _ in outputs)
+
+    def computed(self, t):
+        """The contiguous tensor, in some shape, of a result that a node of the graph computes."""
+        source = t
+        while source.contents.op == ggml.GGML_OP_RESHAPE:
+            source = source.contents.src[0]
+        c = source.contents
+        if c.view_src or c.op == ggml.GGML_OP_NONE or not ggml.ggml_is_contiguous(source):
+            return ggml.ggml_cont(self.builder.ctx, t)
+        return source
+
+    def settle(self):
+        """Puts the graph's operands and results into memory of its own: others will compute it."""
+        for place in (*self.feeds, *self.results):
+            place.settle()
 
     def compute(self, values, changed=None):
         """Runs the graph for operands, of which only the first `changed` are new (None: all); gives arrays by name."""
-        for place, view, shape in self.feeds:
-            if changed is None or place < changed:
-                np.copyto(view, values[place].reshape(shape), casting="unsafe")
+        for feed in self.feeds:
+            if changed is None or feed.position < changed:
+                feed.give(values[feed.position])
+        for result in self.results:
+            result.begin()
         if self.graph is not None:
             compute(self.backend, self.graph)
-        results = {name: values[place] for name, place in self.passed}
+        if self.converts:
+            with np.errstate(all="ignore"):
+                results = {r.name: r.end() for r in self.results}
+        else:
+            results = {r.name: r.end() for r in self.results}
+        if self.shared or self.lists:
+            self.add_others(results, values, self.rest is None and changed is None)
+        return results
+
+    def add_others(self, results, values, copied):
+        """Adds what the graph does not compute; copied: the caller may write into outputs."""
+        for name, place in self.passed:
+            results[name] = values[place]
         results.update(self.fixed)
-        with np.errstate(all="ignore") if self.converts else nullcontext():
-            for name, view, dtype in self.results:
-                results[name] = view.astype(dtype)
-        if self.rest is None and changed is None:  # the caller may write into outputs
+        if copied:
             results.update((n, results[n].copy()) for n in self.shared if isinstance(results[n], np.ndarray))
         for name, names in reversed(self.lists):
             results[name] = [results.pop(n) for n in names]
-        return results
 
 
 def compute(backend, graph):

@@ -88,15 +88,10 @@ cdef void walk(const number[:, ::1] x, Py_ssize_t row, Py_ssize_t rows, const Tr
         leaves[i] = nodes[place].left
 
 
-def add(const number[:, ::1] x, Py_ssize_t begin, Py_ssize_t end, const TreeNode[::1] nodes, Py_ssize_t trees,
-        const uint8_t[::1] modes, const uint8_t[::1] missing, const int32_t[::1] sets, const double[::1] members,
-        const int64_t[::1] first, const int64_t[::1] targets, const double[::1] weights, int aggregate,
-        double[:, ::1] out):
-    """Adds the weights of the leaves that rows reach to their results, or keeps the least or largest of them.
+cdef class Forest:
+    """The nodes of an ensemble and what its leaves give; holding them as they are takes no time in each call.
 
     Args:
-        x: values (rows, features), more features than any node asks for.
-        begin, end: the rows to compute.
         nodes: roots first, `trees` of them; structured, as TreeNode.
         trees: the number of trees.
         modes: a comparison for each node; empty if all are x <= split.
@@ -104,35 +99,69 @@ def add(const number[:, ::1] x, Py_ssize_t begin, Py_ssize_t end, const TreeNode
         sets: where the set of each node begins in members, and the end; empty if there is none.
         members: the values of all sets.
         first: where the targets and weights of each leaf begin, and their end.
-        targets: columns of out.
+        targets: columns of the results.
         weights: what leaves give.
         aggregate: 0 adds weights, 1 keeps the least, 2 the largest.
-        out: results (rows, columns).
     """
+    cdef const TreeNode[::1] nodes
+    cdef Py_ssize_t trees
+    cdef const uint8_t[::1] modes, missing
+    cdef const int32_t[::1] sets
+    cdef const double[::1] members, weights
+    cdef const int64_t[::1] first, targets
+    cdef int aggregate
+
+    def __init__(self, nodes, trees, modes, missing, sets, members, first, targets, weights, aggregate):
+        self.nodes, self.trees, self.modes, self.missing, self.sets = nodes, trees, modes, missing, sets
+        self.members, self.first, self.targets, self.weights = members, first, targets, weights
+        self.aggregate = aggregate
+
+    def add(self, x, Py_ssize_t begin, Py_ssize_t end, double[:, ::1] out):
+        """Adds the weights of the leaves that rows reach to their results, or keeps the least or largest of them.
+
+        Args:
+            x: float32 or float64 values (rows, features), more features than any node asks for.
+            begin, end: the rows to compute.
+            out: results (rows, columns).
+        """
+        cdef const float[:, ::1] single
+        cdef const double[:, ::1] wide
+        if x.itemsize == 4:
+            single = x
+            with nogil:
+                add_rows(self, single, begin, end, out)
+        else:
+            wide = x
+            with nogil:
+                add_rows(self, wide, begin, end, out)
+
+
+cdef void add_rows(Forest f, const number[:, ::1] x, Py_ssize_t begin, Py_ssize_t end,
+                   double[:, ::1] out) noexcept nogil:
+    """Forest.add for values of one type."""
     cdef Py_ssize_t leaves[ABREAST]
     cdef Py_ssize_t block = begin, stop, tree, row, rows, i, target
     cdef int64_t k
-    cdef const TreeNode* root = &nodes[0]
-    cdef bint plain = modes.shape[0] == 0
-    with nogil:
-        while block < end:
-            stop = min(end, block + BLOCK)
-            for tree in range(trees):
-                row = block
-                while row < stop:
-                    rows = min(<Py_ssize_t>ABREAST, stop - row)
-                    if plain:
-                        walk_abreast(x, row, rows, root, tree, leaves)
-                    else:
-                        walk(x, row, rows, root, tree, modes, missing, sets, members, leaves)
-                    for i in range(rows):
-                        for k in range(first[leaves[i]], first[leaves[i] + 1]):
-                            target = targets[k]
-                            if aggregate == SUM:
-                                out[row + i, target] += weights[k]
-                            elif aggregate == MIN:
-                                out[row + i, target] = min(out[row + i, target], weights[k])
-                            else:
-                                out[row + i, target] = max(out[row + i, target], weights[k])
-                    row += rows
-            block = stop
+    cdef const TreeNode* root = &f.nodes[0]
+    cdef bint plain = f.modes.shape[0] == 0
+    while block < end:
+        stop = min(end, block + BLOCK)
+        for tree in range(f.trees):
+            row = block
+            while row < stop:
+                rows = min(<Py_ssize_t>ABREAST, stop - row)
+                if plain:
+                    walk_abreast(x, row, rows, root, tree, leaves)
+                else:
+                    walk(x, row, rows, root, tree, f.modes, f.missing, f.sets, f.members, leaves)
+                for i in range(rows):
+                    for k in range(f.first[leaves[i]], f.first[leaves[i] + 1]):
+                        target = f.targets[k]
+                        if f.aggregate == SUM:
+                            out[row + i, target] += f.weights[k]
+                        elif f.aggregate == MIN:
+                            out[row + i, target] = min(out[row + i, target], f.weights[k])
+                        else:
+                            out[row + i, target] = max(out[row + i, target], f.weights[k])
+                row += rows
+        block = stop

@@ -401,3 +401,44 @@ def test_expressions_of_tokens_take_linear_time():
         assert not text.SIMPLE.fullmatch(other), other
     found = text.expression("[a-z]+").findall("ab" * 100_000 + " c\u00e9")
     assert [len(token) for token in found] == [200_000, 1]
+
+
+# ---- in the graph and on the host ------------------------------------------------------------------------------------
+def ml_node(op, outputs=1, **attrs):
+    return helper.make_node(op, ["x"], ["y", "z"][:outputs], "n", domain="ai.onnx.ml", **attrs)
+
+
+def linear_node(op, columns, labels=3, **attrs):
+    rng = np.random.default_rng(columns)
+    weights = {"coefficients": rng.normal(size=4 * columns), "intercepts": rng.normal(size=columns)}
+    if op == "LinearClassifier":
+        weights["classlabels_ints"] = [7, 3, 5][:labels]
+    return ml_node(op, 1 + (op == "LinearClassifier"), **weights, **attrs)
+
+
+IN_GRAPH = [
+    *(linear_node("LinearClassifier", 3, post_transform=t) for t in ("NONE", "SOFTMAX", "LOGISTIC")),
+    *(linear_node("LinearClassifier", 1, 2, post_transform=t) for t in ("NONE", "LOGISTIC", "SOFTMAX")),
+    linear_node("LinearRegressor", 2, targets=2),
+    linear_node("LinearRegressor", 1),
+    *(ml_node("Normalizer", norm=n) for n in ("L1", "L2", "MAX")),
+    ml_node("Scaler", offset=[1.0, 2, 0, -1], scale=[0.5, 3, 1, 2]),
+    ml_node("Scaler", offset=[1.0], scale=[0.5]),
+    ml_node("Binarizer", threshold=0.25),
+]
+
+
+@pytest.mark.parametrize("node", IN_GRAPH, ids=lambda n: f"{n.op_type} {n.attribute[-1].name}")
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64])
+def test_the_graph_computes_what_the_host_does(node, dtype):
+    """Floats run in the graph, float64 on the host; both find the same."""
+    x = (np.random.default_rng(0).normal(size=(9, 4)) * 3).astype(dtype)
+    x[2] = 0
+    if node.op_type == "Binarizer" and dtype == np.int32:
+        pytest.skip("operands of Binarizer are floats here")
+    protos = (model([node], {"x": v}, node.output, domains=[("ai.onnx.ml", 3)]) for v in (x, x.astype(np.float64)))
+    found, want = map(ggml.onnx.load, protos)
+    assert {e.where for e in found.report(x)} == {"host" if dtype == np.float64 else "graph"}
+    for a, b in zip(found.run(x), want.run(x.astype(np.float64))):
+        assert a.shape == b.shape and (node.op_type == "Binarizer" or a.dtype == b.dtype)
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

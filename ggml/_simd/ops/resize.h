@@ -100,9 +100,88 @@ static void repeat_elements(const float *x, int64_t m, int64_t times, float *res
         for (int64_t j = 0; j < times; j++) y[i * times + j] = x[i];
 }
 
+/* ---- linear, f32 ------------------------------------------------------------------------------------------------- */
+/* In higher images, several rows lie between the same two source rows: those are stretched once, then mixed. In lower
+ * ones, source rows are mixed, then stretched. */
+typedef struct {
+    scale_axis x;
+    int32_t *at, *next;             /* of each element of a row: the two of the source */
+    float *near, *far;              /* and their weights */
+    const float *of[2];             /* source rows that are stretched */
+    float *row[2];
+} stretch;
+static bool is_plain(const ggml_tensor *t) { return t->type == GGML_TYPE_F32 && t->nb[0] == sizeof(float); }
+/* Twice as wide: the weights are 1/4 and 3/4, so that vectors of two elements each are stored. */
+static void double_row(const float *x, int64_t m, float *restrict y) {
+    y[0] = x[0];
+    for (int64_t i = 0; i + 1 < m; i++) {
+        y[2 * i + 1] = x[i] * 0.75f + x[i + 1] * 0.25f;
+        y[2 * i + 2] = x[i] * 0.25f + x[i + 1] * 0.75f;
+    }
+    y[2 * m - 1] = x[m - 1];
+}
+static void stretch_row(const stretch *s, const float *x, float *restrict y) {
+    if (s->x.centre != 0 && s->x.n == 2 * s->x.src) double_row(x, s->x.src, y);
+    else for (int64_t i = 0; i < s->x.n; i++) y[i] = x[s->at[i]] * s->near[i] + x[s->next[i]] * s->far[i];
+}
+/* The stretched form of source row x, which takes the place of another one than `other`. */
+static const float *stretched(stretch *s, const float *x, const float *other) {
+    for (int k = 0; k < 2; k++)
+        if (s->of[k] == x) return s->row[k];
+    const int k = s->of[0] == other;
+    s->of[k] = x;
+    stretch_row(s, x, s->row[k]);
+    return s->row[k];
+}
+static void mix(const float *a, const float *b, float near, float far, int64_t n, float *y) {
+    const vf c = vf_set1(near), d = vf_set1(far);
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) vf_store(y + i, vf_fma(vf_load(a + i), c, vf_mul(vf_load(b + i), d)));
+    for (; i < n; i++) y[i] = a[i] * near + b[i] * far;
+}
+static int upscale_linear(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *a = dst->src[0];
+    const int flags = upscale_params(dst)->mode;
+    const scale_axis y = scale_of(a, dst, 1, flags), z = scale_of(a, dst, 2, flags), v = scale_of(a, dst, 3, flags);
+    const int64_t n = dst->ne[0], widest = gg_max(n, a->ne[0]);
+    const bool higher = dst->ne[1] >= a->ne[1];
+    stretch s = {.x = scale_of(a, dst, 0, flags)};
+    float *const room = gg_scratch((size_t)(4 * n + 2 * widest) * 4);
+    if (!room) return gg_no_memory(dst, "no memory for %lld weights", (long long)n);
+    s.at = (int32_t *)room, s.next = s.at + n, s.near = room + 2 * n, s.far = s.near + n;
+    s.row[0] = s.far + n, s.row[1] = s.row[0] + widest;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t at[2];
+        float weight[2];
+        scale_taps(&s.x, i, at, weight);
+        s.at[i] = at[0], s.next[i] = at[1], s.near[i] = weight[0], s.far[i] = weight[1];
+    }
+    for (int64_t r0, r1; gg_claim_chunk(w, gg_nrows(dst), 1 + 1024 / n, &r0, &r1);)
+        for (int64_t r = r0; r < r1; r++) {
+            const row_index at = nth_row(dst, r);
+            const int64_t i2 = nearest(&z, at.i2), i3 = nearest(&v, at.i3);
+            int32_t rows[2];
+            float weight[2];
+            scale_taps(&y, at.i1, rows, weight);
+            const float *const p = (const float *)gg_row_ptr(a, rows[0], i2, i3);
+            const float *const q = weight[1] == 0 ? p : (const float *)gg_row_ptr(a, rows[1], i2, i3);
+            float *const out = (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3);
+            if (!higher) {
+                if (p != q) mix(p, q, weight[0], weight[1], a->ne[0], s.row[0]);
+                stretch_row(&s, p == q ? p : s.row[0], out);
+                continue;
+            }
+            const float *const first = stretched(&s, p, q), *const second = stretched(&s, q, p);
+            if (p == q) memcpy(out, first, (size_t)n * sizeof *out);
+            else mix(first, second, weight[0], weight[1], n, out);
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
 static int op_UPSCALE(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
     const int flags = upscale_params(dst)->mode;
+    if ((flags & ~SCALE_ALIGN_CORNERS) == SCALE_BILINEAR && is_plain(a) && is_plain(dst)) return upscale_linear(w, dst);
     const scale_axis x = scale_of(a, dst, 0, flags), y = scale_of(a, dst, 1, flags);
     const scale_axis z = scale_of(a, dst, 2, flags), v = scale_of(a, dst, 3, flags);
     const int64_t n = dst->ne[0], taps = n * x.taps;

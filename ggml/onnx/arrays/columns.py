@@ -36,16 +36,17 @@ def scaler(node):
 def normalizer(node):
     """Rows divided by their largest magnitude, the sum of magnitudes, or the root of the sum of squares."""
     sizes = {
-        "MAX": lambda x: np.abs(x).max(0, initial=0),
-        "L1": lambda x: np.abs(x).sum(0),
-        "L2": lambda x: np.sqrt(np.square(x).sum(0)),
+        "MAX": lambda x: np.maximum.reduce(np.abs(x), 0, initial=0),
+        "L1": lambda x: np.add.reduce(np.abs(x), 0),
+        "L2": lambda x: np.sqrt(np.add.reduce(np.square(x), 0)),
     }
     size_of = sizes[node.attr("norm", "MAX")]
 
     def function(x):
         x = as_float(x)
-        size = size_of(np.ascontiguousarray(np.moveaxis(x, -1, 0)))[..., None]
-        return x / np.where(size == 0, np.float32(1), size)
+        columns = x.T if x.ndim == 2 else np.moveaxis(x, -1, 0)
+        size = size_of(np.ascontiguousarray(columns))[..., None]
+        return x / (size + (size == 0))
 
     return function
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..trees import add
+from ..trees import Forest
 from . import THREADS, operator
 from .columns import vector
 from .labels import chosen, labels_of
@@ -17,6 +17,8 @@ from .linear import transform_of
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER"]
 AGGREGATES = ["AVERAGE", "SUM", "MIN", "MAX"]  # numbered as by TreeEnsemble
 NODE = np.dtype([("split", np.float64), ("feature", np.int32), ("left", np.int32)], align=True)
+FLOATS = np.dtype(np.float32), np.dtype(np.float64)
+START = 0.0, np.inf, -np.inf  # of sums, of what is least, and largest
 STEPS = 1 << 18  # visits of nodes that are worth a thread
 
 
@@ -76,49 +78,34 @@ class Ensemble:
         self.nodes["feature"] = np.where(inner, t.features[place], -1)
         self.nodes["left"] = np.where(inner, left, t.leaf[place])
         self.features = int(self.nodes["feature"].max()) + 1
-        self.modes, self.missing = t.modes[place].astype(np.uint8), t.missing[place].astype(np.uint8)
-        if not self.modes[inner].any() and not self.missing[inner].any():
-            self.modes = self.missing = np.empty(0, np.uint8)
+        modes, missing = t.modes[place].astype(np.uint8), t.missing[place].astype(np.uint8)
+        if not modes[inner].any() and not missing[inner].any():
+            modes = missing = np.empty(0, np.uint8)
         sets = [t.sets[i] for i in place] if t.sets else []
-        self.sets = np.cumsum([0, *map(len, sets)] if sets else [0] * (len(place) + 1)).astype(np.int32)
-        self.members = np.concatenate([np.empty(0), *sets]) if sets else np.empty(0)
-        self.columns, self.aggregate = t.columns, t.aggregate
-        kept = np.ones(len(t.weights), bool) if t.aggregate in ("MIN", "MAX") else t.weights != 0
-        self.first = np.concatenate([[0], np.cumsum(kept)])[t.first].astype(np.int64)
-        self.targets, self.weights = t.targets[kept].astype(np.int64), t.weights[kept].astype(np.float64)
+        ends = np.cumsum([0, *map(len, sets)] if sets else [0] * (len(place) + 1)).astype(np.int32)
+        members = np.concatenate([np.empty(0), *sets]) if sets else np.empty(0)
+        self.columns, self.kind = t.columns, max(AGGREGATES.index(t.aggregate) - 1, 0)
+        self.shares = max(self.trees, 1) if t.aggregate == "AVERAGE" else 1
+        kept = np.ones(len(t.weights), bool) if self.kind else t.weights != 0
+        first = np.concatenate([[0], np.cumsum(kept)])[t.first].astype(np.int64)
+        targets, weights = t.targets[kept].astype(np.int64), t.weights[kept].astype(np.float64)
+        parts = self.nodes, self.trees, modes, missing, ends, members, first, targets, weights
+        self.forest = Forest(*parts, self.kind)
 
     def scores(self, x):
         """The aggregated weights (rows, columns) in float64 for rows x of features."""
-        x = np.ascontiguousarray(np.atleast_2d(x))
-        x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
+        if x.ndim < 2:
+            x = np.atleast_2d(x)
+        if x.dtype not in FLOATS or not x.flags.c_contiguous:
+            x = np.ascontiguousarray(x, x.dtype if x.dtype in FLOATS else np.float32)
         if x.ndim != 2 or x.shape[1] < self.features:
             raise ValueError(f"{list(x.shape)} for trees of {self.features} features")
-        kind = max(AGGREGATES.index(self.aggregate) - 1, 0)
-        out = np.full((len(x), self.columns), (0.0, np.inf, -np.inf)[kind])
+        out = np.full((len(x), self.columns), START[self.kind]) if self.kind else np.zeros((len(x), self.columns))
         if len(x) and self.trees:
-            share(
-                len(x),
-                len(x) * self.trees * self.depth,
-                lambda a, b: add(
-                    x,
-                    a,
-                    b,
-                    self.nodes,
-                    self.trees,
-                    self.modes,
-                    self.missing,
-                    self.sets,
-                    self.members,
-                    self.first,
-                    self.targets,
-                    self.weights,
-                    kind,
-                    out,
-                ),
-            )
-        if self.aggregate == "AVERAGE":
-            out /= max(self.trees, 1)
-        return np.where(np.isinf(out), 0, out) if kind else out
+            share(len(x), len(x) * self.trees * self.depth, lambda begin, end: self.forest.add(x, begin, end, out))
+        if self.shares > 1:
+            out /= self.shares
+        return np.where(np.isinf(out), 0, out) if self.kind else out
 
 
 def share(rows, steps, function):
@@ -127,7 +114,9 @@ def share(rows, steps, function):
     if count > 1:
         usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         count = min(count, THREADS.get() or usable)
-    count = max(count, 1)
+    if count < 2:
+        function(0, rows)
+        return
     ends = [rows * i // count for i in range(count + 1)]
     others = [threading.Thread(target=function, args=part) for part in zip(ends[1:], ends[2:])]
     for thread in others:

@@ -71,7 +71,7 @@ def matrix_of(node, targets):
 
 def rows_of(x, features):
     """The operand of a model as rows of features: float32, or float64 where it is."""
-    x = np.atleast_2d(x)
+    x = x if x.ndim > 1 else np.atleast_2d(x)
     if x.ndim != 2 or x.shape[1] != features:
         raise ValueError(f"{list(x.shape)} for a model of {features} features")
     return x if x.dtype == np.float64 else x.astype(np.float32, copy=False)

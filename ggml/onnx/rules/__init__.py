@@ -28,6 +28,7 @@ FAMILIES = [
     "signal",
     "attention",
     "microsoft",
+    "ml",
 ]
 
 

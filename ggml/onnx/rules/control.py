@@ -73,7 +73,7 @@ def driven(lowering, node, limit):
         own = plan and (plan.rest or program.by_value)  # each turn needs a plan
         if not unrolled and (own or runs[limit] >= OFTEN):
             unrolled.append(ANY if own else limit)  # from the next run on
-            outer.plans.clear()
+            outer.forget()
         stacked = [np.stack(p) if p else nothing(info) for p, info in zip(scans, body.outputs[1 + kept :])]
         return {n: a for n, a in zip(node.outputs, [*list(state.values())[2:], *stacked]) if n}
 

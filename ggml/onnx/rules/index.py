@@ -43,7 +43,7 @@ def gather(b, node, x, index):
     return b.gather(x, axis, index)
 
 
-@rule("ai.onnx.ml.ArrayFeatureExtractor", on_floats=True)
+@rule("ai.onnx.ml.ArrayFeatureExtractor")
 def columns(b, node, x, index):
     """Entries of the last axis; the result has two axes at least."""
     y = b.gather(x, len(x.shape) - 1, wrapped(b, b.reshape(index, (count(index.shape),)), x.shape[-1]))

@@ -42,7 +42,9 @@ def softmax_of(b, op, x):
 
 def normalised(b, x, axes, epsilon, root_mean_square=False):
     """(x - mean) / sqrt(variance + epsilon) over the last axes; or x / sqrt(mean of squares + epsilon)."""
-    flat = b.contiguous(b.reshape(x, (count(x.shape[: len(x.shape) - axes]), count(x.shape[len(x.shape) - axes :]))))
+    kept = len(x.shape) - axes
+    rows = x.shape[:kept] if kept < 4 else (count(x.shape[:kept]),)
+    flat = b.contiguous(b.reshape(x, (*rows, count(x.shape[kept:]))))
     function = ggml.ggml_rms_norm if root_mean_square else ggml.ggml_norm
     return b.reshape(b.with_shape(function(b.ctx, flat.t, epsilon), flat.shape, x), x.shape)
 
@@ -82,11 +84,10 @@ def moments(b, x, axes):
     return mean, b.reduce_sum(b.unary(ggml.ggml_sqr, b.sub(x, mean)), axes, True, mean=True)
 
 
-rule("InstanceNormalization", on_floats=True)(
-    lambda b, node, x, scale, bias: per_channel(
-        b, normalised(b, x, len(x.shape) - 2, node.attr("epsilon", 1e-5)), scale, bias
-    )
-)
+@rule("InstanceNormalization", on_floats=True)
+def instance_norm(b, node, x, scale, bias):
+    rows = b.reshape(x, (*x.shape[:2], count(x.shape[2:])))  # in this shape, the engine fuses it with the factors
+    return b.reshape(per_channel(b, normalised(b, rows, 1, node.attr("epsilon", 1e-5)), scale, bias), x.shape)
 
 
 @rule("GroupNormalization", on_floats=True)

@@ -1,0 +1,95 @@
+"""Linear models of ai.onnx.ml, and what stands before them, in the graph; arrays/ has the others."""
+
+import numpy as np
+
+import ggml
+
+from ..arrays.columns import vector
+from ..arrays.labels import labels_of
+from ..arrays.linear import matrix_of
+from ..values import F32, OnHost, Tensor, is_float, is_integer
+from . import rule
+from .index import place_of_max
+from .matmul import matmul
+from .norm import softmax_of
+
+TRANSFORMS = {
+    "NONE": lambda b, x: x,
+    "SOFTMAX": lambda b, x: softmax_of(b, "Softmax", x),
+    "LOGISTIC": lambda b, x: b.unary(ggml.ggml_sigmoid, x),
+}
+
+
+def features(b, x, columns=None):
+    """The numbers of an operand as floats; columns: it must be a matrix of so many."""
+    if not (is_float(x.dtype) or is_integer(x.dtype)):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    if columns is not None and (len(x.shape) != 2 or x.shape[1] != columns):
+        raise OnHost("operands that are not rows of features")
+    return b.as_float(x)
+
+
+def transform_of(node):
+    """How a model transforms its scores."""
+    kind = node.attr("post_transform", "NONE")
+    if kind not in TRANSFORMS:
+        raise OnHost(f"scores transformed by {kind}")
+    return TRANSFORMS[kind]
+
+
+def linear(b, x, weights, bias):
+    """The scores of a linear model."""
+    return b.add(matmul(b, x, b.constant(weights, F32)), b.constant(bias, F32))
+
+
+@rule("ai.onnx.ml.Scaler")
+def scaler(b, node, x):
+    x, offset, scale = features(b, x), vector(node, "offset"), vector(node, "scale")
+    x = x if offset is None else b.sub(x, b.constant(offset, F32))
+    return x if scale is None else b.mul(x, b.constant(scale, F32))
+
+
+@rule("ai.onnx.ml.Normalizer")
+def normalizer(b, node, x):
+    x, kind = features(b, x), node.attr("norm", "MAX")
+    if kind == "L2":
+        size = b.unary(ggml.ggml_sqrt, b.reduce_sum(b.unary(ggml.ggml_sqr, x), [-1], True))
+    else:
+        sizes = b.unary(ggml.ggml_abs, x)
+        size = b.reduce_max(sizes, [-1], True) if kind == "MAX" else b.reduce_sum(sizes, [-1], True)
+    zero = b.equal(size, b.full((), 0.0))
+    return b.div(x, b.add(size, b.as_float(zero)))
+
+
+@rule("ai.onnx.ml.Binarizer", on_floats=True)
+def binarizer(b, node, x):
+    hit = b.less(b.full((), node.attr("threshold", 0.0), x.dtype), x)
+    return Tensor(hit.t, x.shape, x.dtype)
+
+
+@rule("ai.onnx.ml.LinearRegressor")
+def linear_regressor(b, node, x):
+    weights, bias = matrix_of(node, node.attr("targets", 1))
+    transform = transform_of(node)
+    return transform(b, linear(b, features(b, x, len(weights)), weights, bias))
+
+
+@rule("ai.onnx.ml.LinearClassifier")
+def linear_classifier(b, node, x):
+    labels, bias = labels_of(node), node.attr("intercepts")
+    if labels is None or labels.dtype.kind not in "iu":
+        raise OnHost("labels that are no numbers")
+    weights, bias = matrix_of(node, len(bias) if bias else len(labels))
+    transform, columns = transform_of(node), weights.shape[1]
+    if len(labels) != max(columns, 2):
+        raise OnHost(f"{columns} scores for {len(labels)} labels")
+    scores = linear(b, features(b, x, len(weights)), weights, bias)
+    if columns > 1:
+        place = place_of_max(b, scores)
+    else:
+        hit = b.less(b.full((), 0.0), scores)
+        place = b.reshape(Tensor(hit.t, hit.shape, labels.dtype, (0, 1)), (x.shape[0],))
+        first = b.affine(scores, -1.0, 1.0 if node.attr("post_transform", "NONE") == "NONE" else 0.0)
+        scores = b.concat([first, scores], 1)
+    known = np.array_equal(labels, np.arange(len(labels)))
+    return place if known else b.gather(b.constant(labels), 0, place), transform(b, scores)
