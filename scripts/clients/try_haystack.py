@@ -37,9 +37,7 @@ def main():
     (reply,) = chat.run(question, tools=[tool], generation_kwargs=choice)["replies"]
     (call,) = reply.tool_calls
     assert call.tool_name == "weather" and call.arguments["city"] in ("Rome", "Oslo")
-    answer = ChatMessage.from_tool(tool.invoke(**call.arguments), origin=call)
-    (last,) = chat.run([*question, reply, answer], tools=[tool])["replies"]
-    assert last.text is not None or last.tool_calls
+    told = [*question, reply, ChatMessage.from_tool(tool.invoke(**call.arguments), origin=call)]
 
     form = {"response_format": {"type": "json_object", "schema": PARAMETERS}}
     (reply,) = chat.run(question, generation_kwargs=form)["replies"]
@@ -50,6 +48,8 @@ def main():
     pipeline.add_component("chat", chat)
     pipeline.connect("prompt.prompt", "chat.messages")
     assert "Paris" in pipeline.run({"prompt": {"country": "France"}})["chat"]["replies"][0].text
+    (last,) = chat.run(told, tools=[tool])["replies"]  # llama-cpp-python's own class refuses a message without content
+    assert last.text is not None or last.tool_calls
     print("haystack:", streamed.text, call.arguments, reply.text)
 
 

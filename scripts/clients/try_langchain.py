@@ -20,7 +20,7 @@ def main():
     text = LlamaCpp(max_tokens=12, n_ctx=256, **options)
     answer = text.invoke("The capital of France is")
     assert "Paris" in answer and "".join(text.stream("The capital of France is")) == answer
-    chat = ChatLlamaCpp(max_tokens=64, n_ctx=1024, **options)
+    chat = ChatLlamaCpp(max_tokens=64, n_ctx=1024, rope_freq_base=100000, **options)  # that of the file
     question = [("user", "Say hello.")]
     assert "".join(part.content for part in chat.stream(question)) == chat.invoke(question).content
     tools = chat.bind_tools([Weather], tool_choice={"type": "function", "function": {"name": "Weather"}})

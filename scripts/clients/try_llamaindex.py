@@ -1,5 +1,7 @@
 """LlamaIndex's class for llama-cpp-python: texts, streams, conversations, structured output, a query of documents."""
 
+import json
+
 import llama_cpp
 import model
 from llama_index.core import Document, MockEmbedding, Settings, SummaryIndex
@@ -40,7 +42,7 @@ def main():
     answer = llm.chat(messages).message.content
     assert answer == found.text == list(llm.stream_chat(messages))[-1].message.content
 
-    grammar = llama_cpp.LlamaGrammar.from_json_schema(Person.model_json_schema())
+    grammar = llama_cpp.LlamaGrammar.from_json_schema(json.dumps(Person.model_json_schema()))
     limited = LlamaCPP(model_path=model.path(), temperature=0.0, max_new_tokens=60, context_window=1024,
                        generate_kwargs={"grammar": grammar}, completion_to_prompt=completed, verbose=False)  # fmt: skip
     program = LLMTextCompletionProgram.from_defaults(

@@ -111,7 +111,7 @@ def main():
     try:
         started(f"http://127.0.0.1:{port}/v1", process)
         client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0)
-        llama = llama_cpp.Llama(model.path(), n_ctx=1024, verbose=False)
+        llama = llama_cpp.Llama(model.path(), n_ctx=1024, embedding=True, verbose=False)
         for part in (texts, chats, structured, others):
             part(client, llama)
             print(f"llama_cpp.server: {part.__name__}: passed", flush=True)

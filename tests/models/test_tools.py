@@ -256,6 +256,16 @@ def test_schemas_with_definitions(name, model):
     assert json.loads(answer.tool_calls[0]["function"]["arguments"])["u"]["k"] in ("C", "F")
 
 
+def test_a_named_tool_is_called_once(model):
+    options = {"tools": TOOLS, "tool_choice": "find-it", "chat_template": template_of(ROWS["hermes"])}
+    call = '<tool_call>\n{"name": "find-it", "arguments": {"kind": "a"}}\n</tool_call>'
+    for choice in ("find-it", "required"):
+        constraint = model.chat(MESSAGES, **{**options, "tool_choice": choice}).text.sampler.constraint
+        for token in model.tokenizer.encode(call, add_bos=False):
+            constraint.accept(token)
+        assert constraint.done() == (choice == "find-it")
+
+
 def test_streams_of_calls(model):
     options = {"tools": TOOLS, "tool_choice": "required", "logit_bias": short(model), "seed": 5, "max_tokens": 240}
     deltas = list(model.chat(MESSAGES, **options).deltas())

@@ -136,6 +136,7 @@ class Conversations:
         template = self.template(source)
         known = checked_tools(caller, tools) if tools else []
         allowed, must = chosen_tools(caller, known, choice)
+        parallel = parallel and not (must and choice != "required")  # a named tool is called once
 
         def render(shown: Sequence[Mapping[str, Any]]) -> str:
             return self.render(shown, allowed, source, True, variables, guarded=True)

@@ -270,7 +270,7 @@ class Generating:
             tool_choice: "auto", "none", "required" for a call in any case, or the name of a tool. A call that must be
                 has arguments that are valid for the tool's schema, and so have calls of tools whose description has
                 "strict": True; this needs the extra `llm`.
-            parallel_tool_calls: whether an answer that must call may call more than once.
+            parallel_tool_calls: whether an answer that must call may call more than once; a named tool is called once.
             enable_thinking: whether the model shall reason, for templates that read it.
             reasoning_budget: most tokens of reasoning, after which it is ended; None for no limit.
             chat_template: another template than the file's: its text, or the name of a further one of the file.

@@ -8,6 +8,7 @@ from . import llama_cpp as _low_level
 from .llama import Llama
 from .llama_cache import BaseLlamaCache, LlamaCache, LlamaDiskCache, LlamaRAMCache
 from .llama_grammar import LlamaGrammar
+from .llama_speculative import LlamaDraftModel
 from .llama_tokenizer import BaseLlamaTokenizer, LlamaHFTokenizer, LlamaTokenizer
 from .steps import (
     LlamaState,
@@ -28,6 +29,7 @@ __all__ = [
     "Llama",
     "LlamaCache",
     "LlamaDiskCache",
+    "LlamaDraftModel",
     "LlamaGrammar",
     "LlamaHFTokenizer",
     "LlamaRAMCache",

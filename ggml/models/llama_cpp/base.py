@@ -126,7 +126,10 @@ class Opened(Owner):
         self.n_threads = self.n_threads_batch = n_threads or len(os.sched_getaffinity(0))
         self.last_n_tokens_size = last_n_tokens_size
         self._pooling_type, self._logits_all = pooling_type, bool(logits_all)
-        self._spm_infill = bool(others.get("spm_infill", False))
+        self.spm_infill = bool(others.get("spm_infill", False))
+        self.lora_base, self.numa, self.tensor_split = (
+            others.get(name) for name in ("lora_base", "numa", "tensor_split")
+        )
         self.context_params = SimpleNamespace(n_ctx=self.model.n_ctx, n_batch=others.get("n_batch", 512), seed=seed)
         self.model_params = SimpleNamespace(n_gpu_layers=0, use_mmap=use_mmap, vocab_only=vocab_only)
         self.n_batch = self.context_params.n_batch

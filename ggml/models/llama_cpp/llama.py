@@ -84,7 +84,7 @@ class Completing(Stepping):
         shown = prompt if isinstance(prompt, str) else self.model.detokenize(prompt)
         if suffix is not None:
             metadata, tokenizer = self.model.metadata, self.model.tokenizer
-            ids = infill_ids("create_completion", metadata, tokenizer, shown, suffix, self._spm_infill)
+            ids = infill_ids("create_completion", metadata, tokenizer, shown, suffix, self.spm_infill)
         else:
             ids = self.tokenize(to_bytes(prompt), special=True) if isinstance(prompt, str) else list(prompt)
         text = self._generation("create_completion", ids, max_tokens, logprobs, options)

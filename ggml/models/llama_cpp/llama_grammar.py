@@ -22,6 +22,8 @@ number ::= "-"? ("0" | [1-9] [0-9]*) ("." [0-9]+)? ([eE] [-+]? [0-9]+)?
 ws ::= [ \t\n]{0,20}
 """
 JSON_ARR_GBNF = JSON_GBNF.replace("root ::= object", "root ::= array")
+# White space that llama-cpp-python allows between the parts of JSON: for a schema, and for any object.
+WHITE, WHITE_OF_OBJECTS = " ?", r" ?|\n[ \t]{0,20}"
 LIST_GBNF = r"""
 root ::= item+
 item ::= "- " [^\r\n\x0b\x0c\x85\u2028\u2029]+ "\n"
@@ -58,7 +60,7 @@ class LlamaGrammar:
     @classmethod
     def from_json_schema(cls, json_schema: Any, verbose: bool = True) -> LlamaGrammar:
         """JSON that is valid for a schema: JSON text, or a dict. See `closed`."""
-        return cls(language={"json_schema": closed(json_schema)})
+        return cls(language={"json_schema": spaced(closed(json_schema))})
 
 
 def json_schema_to_gbnf(schema: str | Mapping[str, Any], prop_order: Any = None) -> str:
@@ -66,8 +68,17 @@ def json_schema_to_gbnf(schema: str | Mapping[str, Any], prop_order: Any = None)
 
     Properties come in the order of the schema.
     """
-    own = closed(schema)
+    own = spaced(closed(schema))
     return f"start: %json {own if isinstance(own, str) else json.dumps(own)}"
+
+
+def spaced(schema: Any, white: str = WHITE) -> Any:
+    """A schema whose JSON has white space as llama-cpp-python allows it; what is no object stays."""
+    try:
+        own = json.loads(schema) if isinstance(schema, str) else schema
+    except ValueError:  # the compiler says what is wrong
+        return schema
+    return {**own, "x-guidance": {"whitespace_pattern": white}} if isinstance(own, Mapping) else schema
 
 
 def language_of(caller: str, grammar: Any, response_format: Any = None) -> dict[str, Any]:
@@ -92,4 +103,5 @@ def _of_format(caller: str, given: Any) -> dict[str, Any]:
     schema = inner.get("schema") if isinstance(inner, Mapping) and "schema" in inner else given.get("schema", inner)
     if schema is None and kind == "json_schema":
         raise ValueError(f"{caller}: response_format has no schema: need {{'json_schema': {{'schema': ...}}}}")
-    return {"json": True} if schema is None else {"json_schema": closed(schema)}
+    own = spaced({"type": "object"}, WHITE_OF_OBJECTS) if schema is None else spaced(closed(schema))
+    return {"json_schema": own}

@@ -32,6 +32,7 @@ COMPILED = 32  # languages that are kept for a vocabulary
 KINDS = ("json_schema", "json", "regex", "grammar", "choices")
 # White space between the parts of JSON: as models write it, and never without end.
 WHITE = {"whitespace_pattern": r" ?|\n{1,2}[ \t]{0,20}"}
+OPTIONS = "x-guidance"  # llguidance's own keyword of schemas
 QUICK = 1e-4  # seconds: a mask that takes less is computed where it is needed, as another thread would take longer
 NO_TOKEN = "no token of the vocabulary continues the text in its language"
 FAULTS = {  # beginnings of llguidance's messages, and the keyword whose value they name
@@ -68,7 +69,8 @@ def language(caller: str, **given: Any) -> str | None:
     if kind in ("json", "json_schema"):
         schema = {"type": "object"} if kind == "json" else schema_of(caller, value)
         require_few_properties(caller, schema)
-        return grammar_of(caller, kind, "json_schema", text_of(caller, kind, schema), overrides=WHITE)
+        overrides = None if OPTIONS in schema else WHITE
+        return grammar_of(caller, kind, "json_schema", text_of(caller, kind, schema), overrides=overrides)
     if kind == "choices":
         if isinstance(value, str) or not value or not all(isinstance(text, str) and text for text in value):
             raise TypeError(f"{caller}: choices is {str(value)[:60]}: need a list of texts that are not empty")
