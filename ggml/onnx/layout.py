@@ -52,11 +52,12 @@ def within(memory, shape, dtype):
 class Layout(Owner):
     """Tensors of values, and values whose elements are moved: what a Builder computes on.
 
-    arena: owns the plan's constants; weights: the GGML_TYPE_* of matrices, None: F32; trains: for gradients.
+    arena: owns the plan's constants; weights: the GGML_TYPE_* of matrices, None: F32; trains: for gradients;
+    stays: rules build whatever a graph can compute, also what takes less time on the host.
     """
 
-    def __init__(self, arena, weights=None, trains=False):
-        self.arena, self.weights, self.trains = arena, weights, trains
+    def __init__(self, arena, weights=None, trains=False, stays=False):
+        self.arena, self.weights, self.trains, self.stays = arena, weights, trains, stays or trains
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         self.feeds = []
 

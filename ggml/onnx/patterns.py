@@ -441,6 +441,53 @@ def gelu_of(r, value, other):
     return x, function, 2 * p[1] * q[1], max(rank, more, most)
 
 
+# Normalisations in pieces
+
+
+@pattern("Div", "Mul")
+def normalised_rows(r, node):
+    """(x - mean) / sqrt(variance + epsilon) over the last axes, or x / sqrt(mean of squares + epsilon)."""
+    for x, other in (node.inputs, node.inputs[::-1])[: 2 if node.op == "Mul" else 1]:
+        root = r.maker(other, "Sqrt") if node.op == "Div" else inverse_root(r, other)
+        line = root and r.line(r.makers.get(root.inputs[0], root))
+        square = line and r.maker(line[0], "ReduceMean")
+        axes = square and trailing_axes(r, square)
+        if not axes or line[1] != 1 or line[2] < 0 or line[3] > 1 or not squares(r, square.inputs[0], x):
+            continue
+        difference = r.maker(x, "Sub")
+        mean = difference and r.maker(difference.inputs[1], "ReduceMean")
+        centred = mean and mean.inputs[0] == difference.inputs[0] and trailing_axes(r, mean) == axes
+        source = difference.inputs[0] if centred else x
+        return r.joined(node, "ggml.Normalise", [source], axes=axes, epsilon=line[2], centred=bool(centred))
+    return None
+
+
+def inverse_root(r, name):
+    """The Sqrt whose reciprocal is a value."""
+    maker = r.maker(name, "Reciprocal", "Div")
+    if maker is None or maker.op == "Div" and r.number(maker.inputs[0]) != 1:
+        return None
+    return r.maker(maker.inputs[-1], "Sqrt")
+
+
+def trailing_axes(r, node):
+    """How many of the last axes a reduction reduces and keeps; 0 if it does something else."""
+    axes = node.attr("axes")
+    if axes is None and len(node.inputs) > 1 and r.constant(node.inputs[1]):
+        axes = r.constant(node.inputs[1]).array.ravel().tolist()
+    axes = sorted(axes or ())
+    return len(axes) if axes and node.attr("keepdims", 1) and axes == list(range(-len(axes), 0)) else 0
+
+
+def squares(r, name, x):
+    """Whether a value is the square of another one, which may be computed twice."""
+    maker = r.maker(name, "Pow", "Mul")
+    if maker is None or (r.number(maker.inputs[1]) != 2 if maker.op == "Pow" else len(set(maker.inputs)) > 1):
+        return False
+    a, b = r.makers.get(maker.inputs[0]), r.makers.get(x)
+    return maker.inputs[0] == x or bool(a and b and a.op == b.op == "Sub" and a.inputs == b.inputs)
+
+
 # Rows that are looked up
 
 

@@ -43,6 +43,7 @@ ALONG = set(
     "ArgMax ArgMin Compress Concat Gather GatherElements Hardmax LayerNormalization LogSoftmax LpNormalization "
     "RMSNormalization ScatterElements Softmax Split TopK".split()
 )  # operators along an axis of their operand
+KNOWN = {Known, type(None)}
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
 
 
@@ -130,7 +131,7 @@ class Program(Owner):
         while True:
             plan = program.plan(values)
             if report is not None:
-                report.extend(plan.entries)
+                report.extend(Entry(*e) for e in plan.entries)
             results = plan.compute(values)
             if plan.rest is None:
                 return [results[n] for n in program.outputs]
@@ -149,6 +150,11 @@ class Program(Owner):
         return plan, [results[n] for n in self.outputs]
 
 
+def where_of(results):
+    """Where the results of a rule come from."""
+    return "folded" if all(type(r) is Known for r in results) else "graph"
+
+
 class Lowering:
     """One pass over the nodes of a program, for operands of one signature."""
 
@@ -163,9 +169,9 @@ class Lowering:
                 self.env[name] = Known(value.copy())  # the caller may write into its own
             else:
                 self.env[name] = Feed(name, value.shape, value.dtype, part[2])
-        self.entries: list[Entry] = []
+        self.entries: list[tuple] = []  # the fields of an Entry each
         trains = any(isinstance(v, Parameter) for v in self.env.values())
-        self.builder = Builder(Arena(), self.model.weights, trains)
+        self.builder = Builder(Arena(), self.model.weights, trains, self.model.strict)
         self.named = None  # the last tensor that label has seen
 
     @np.errstate(all="ignore")  # constants of the model may overflow
@@ -211,8 +217,7 @@ class Lowering:
             tensors = all(v is None or isinstance(v, (Known, Feed, Tensor)) for v in values)
             if there and tensors and any(isinstance(v, (Feed, Tensor)) for v in values):
                 results = self.rule_results(node, values)
-                where = "folded" if all(isinstance(r, Known) for r in results) else "graph"
-                self.entries += [Entry(p.name, p.op, where) for p in node.parts]
+                self.entries += [(p.name, p.op, where_of(results)) for p in node.parts]
                 self.store(node, results)
                 return
         except (OnHost, ValueError):  # whose message names the node that the model has
@@ -223,7 +228,7 @@ class Lowering:
         """Puts the results of a node into the environment; None: the node was expanded."""
         if results is None:  # expanded
             return
-        if any(node.outputs[len(results) :]):
+        if len(node.outputs) > len(results) and any(node.outputs[len(results) :]):
             raise ValueError(f"it has {len(node.outputs)} outputs, the operator gives {len(results)}")
         for name, value in zip(node.outputs, results):
             if name:
@@ -237,13 +242,13 @@ class Lowering:
         rule = self.model.rules.get(node.op)
         if getattr(rule, "expands", False):
             return self.replace(node, rule(self, node, *values))
-        sequences = getattr(rule, "sequences", False)
-        if any(isinstance(v, Opaque) or isinstance(v, Sequence) and rule and not sequences for v in values):
+        sequences, kinds = getattr(rule, "sequences", False), set(map(type, values))
+        if Opaque in kinds or Sequence in kinds and rule and not sequences:
             raise OnHost("strings, sequences and optionals are not tensors")
         rank = max(len(getattr(values[0], "shape", ())), 1) if node.op in ALONG and values else 0
         if rank and not -rank <= node.attr("axis", 0) < rank:
             raise ValueError(f"axis is {node.attr('axis')}: need {-rank} to {rank - 1}")
-        known = all(v is None or isinstance(v, Known) for v in values) and node.op not in host.RANDOM
+        known = kinds <= KNOWN and node.op not in host.RANDOM
         if known and not sequences and (rule is None or "." not in node.op):  # the host knows ONNX's own domain
             try:
                 return self.folded(node, values)
@@ -256,7 +261,7 @@ class Lowering:
                     require_held(value)
             return self.replace(node, expand.function(self, node, values))
         results = self.rule_results(node, values)
-        self.note(node, "folded" if all(isinstance(r, Known) for r in results) else "graph")
+        self.note(node, where_of(results))
         return results
 
     def rule_results(self, node, values):
@@ -292,7 +297,7 @@ class Lowering:
         return None
 
     def note(self, node, where, why=""):
-        self.entries.append(Entry(node.name, node.op, where, why))
+        self.entries.append((node.name, node.op, where, why))
 
     def unique(self, node):
         """A prefix for the names of nodes that replace this one."""

@@ -33,10 +33,9 @@ class OneGraph(Lowering):
 
     def finish(self, step, by_value, node=None):
         if step is not None:
-            last = self.entries[-1]
+            name, op, _, why = self.entries[-1]
             raise NodeError(
-                f"ggml.onnx.Training: the model is not one graph: node {last.name!r} ({last.op}) runs "
-                f"outside of the graph: {last.why}"
+                f"ggml.onnx.Training: the model is not one graph: node {name!r} ({op}) runs outside of the graph: {why}"
             )
         if self.nodes:
             raise NodeError(f"ggml.onnx.Training: the model is not one graph: computed values decide {self.nodes[0]}")

@@ -170,3 +170,33 @@ def test_scattering(reduction, dtype):
             want[tuple(i)] = combine(want[tuple(i)], row)
         found = one("ScatterND", x, index, updates, reduction=reduction)
         np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32, np.int64, np.float16])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_many_elements_are_scattered(kind, reduction, axis):
+    """In compiled code; of equal places each counts, the last one where elements are replaced."""
+    rng, shape = np.random.default_rng(0), (5, 70, 6)
+    wide = list(shape)
+    wide[axis] = 300
+    x = rng.integers(-3, 4, shape).astype(kind)
+    index = rng.integers(-shape[axis], shape[axis], wide)
+    updates = rng.integers(-1, 2, wide).astype(kind)
+    if np.dtype(kind).kind == "f":
+        updates.flat[::400] = np.nan
+    want, function = np.moveaxis(x.copy(), axis, 0), {"add": np.add, "mul": np.multiply, "max": np.maximum}
+    function |= {"min": np.minimum, "none": lambda a, b: b}
+    for place, update in zip(np.moveaxis(index, axis, 0), np.moveaxis(updates, axis, 0)):
+        rest = tuple(np.indices(place.shape))
+        want[(place, *rest)] = function[reduction](want[(place, *rest)], update)
+    found = one("ScatterElements", x, index, updates, axis=axis, reduction=reduction)
+    np.testing.assert_array_equal(found, np.moveaxis(want, 0, axis))
+    assert found.dtype == kind
+
+
+def test_scattering_beyond_the_axis():
+    index = np.zeros((100, 100), np.int64)
+    index[50, 3] = 100
+    with pytest.raises(RuntimeError, match="index 100 of an axis of 100 entries"):
+        one("ScatterElements", np.zeros((100, 100), np.float32), index, np.ones((100, 100), np.float32))

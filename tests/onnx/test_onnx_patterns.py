@@ -90,6 +90,27 @@ CASES = {  # name: lines, constants, shape of x, the operators that remain
         IMAGE,
         ["ggml.Line"],
     ),
+    "layer norm": (
+        plain("ReduceMean x l -> m", "Sub x m -> d", "Pow d two -> q", "ReduceMean q l -> v", "Add v e -> w")
+        + plain("Sqrt w -> r", "Div d r -> n", "Mul n s -> o", "Add o t -> y"),
+        {"l": np.array([-1]), "two": np.float32(2), "e": np.float32(1e-5), "s": random(8), "t": random(8)},
+        (2, 5, 8),
+        ["ggml.Normalise", "Mul", "Add"],
+    ),
+    "layer norm of two axes whose difference is computed twice": (
+        plain("ReduceMean x l -> m", "Sub x m -> d", "Sub x m -> k", "Mul d d -> q", "ReduceMean q l -> v")
+        + plain("Add e v -> w", "Sqrt w -> r", "Div k r -> y"),
+        {"l": np.array([-2, -1]), "e": np.array([0.3], np.float32)},
+        (2, 5, 8),
+        ["ggml.Normalise"],
+    ),
+    "root mean square": (
+        plain("Pow x two -> q", "ReduceMean q l -> v", "Add v e -> w", "Sqrt w -> r", "Reciprocal r -> i")
+        + plain("Mul x i -> n", "Mul s n -> y"),
+        {"l": np.array([-1]), "two": np.float32(2), "e": np.float32(1e-5), "s": random(8)},
+        (2, 5, 8),
+        ["ggml.Normalise", "Mul"],
+    ),
     "rows": (
         [("Cast x -> i", {"to": TensorProto.INT64}), ("Unsqueeze i l -> j", {}), ("Expand j n -> k", {})]
         + [("Equal k p -> e", {}), ("Cast e -> f", {"to": F32}), ("MatMul f w -> y", {})],
@@ -152,6 +173,27 @@ def test_every_pattern_has_a_case():
             assert nodes() != wanted, f"no case needs {row.build.__name__}"
     finally:
         PATTERNS[:] = rows
+
+
+UNLIKE = {  # name: what is changed in the layer norm, which is then none
+    "another axis": ("Reduce", "ReduceMean q k -> v"),
+    "another mean": ("ReduceMean x l", "ReduceMean x k -> m"),
+    "another square": ("Pow", "Pow x two -> q"),
+    "a cube": ("Pow", "Pow d three -> q"),
+    "a divisor of its own": ("Sqrt", "Sqrt v -> r"),
+}
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_what_is_like_a_layer_norm(name):
+    begin, line = UNLIKE[name]
+    lines, constants, shape, _ = CASES["layer norm"]
+    found = [i for i, (old, _) in enumerate(lines) if old.startswith(begin)][-1]
+    lines = [*lines[:found], (line, {}), *lines[found + 1 :]]
+    proto, x = model_of(lines, {**constants, "k": np.array([1]), "three": np.float32(3)}, shape), random(*shape)
+    model = ggml.onnx.load(proto)
+    assert "Sqrt" in operators(model.program.nodes) or name == "another mean"
+    np.testing.assert_allclose(model.run(x)[0], ReferenceEvaluator(proto).run(None, {"x": x})[0], 2e-4, 2e-5)
 
 
 STAND_BACK = {  # name: lines, constants, x

@@ -6,8 +6,11 @@ import math
 
 import numpy as np
 
+from ..scattering import scatter
 from . import operator
 
+KINDS = ["none", "add", "mul", "max", "min"]  # numbered as by scattering.scatter,
+COMPILED = {np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64)}  # for these types
 UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -33,9 +36,24 @@ def positions(x, index):
 
 
 def scatter_elements(node):
+    reduction = node.attr("reduction", "none")
+
     def function(x, index, updates):
+        axis = node.attr("axis", 0) % x.ndim
+        if index.shape != updates.shape:
+            raise ValueError(f"an index of {list(index.shape)} for updates of {list(updates.shape)}")
+        rest = [s[:axis] + s[axis + 1 :] for s in (x.shape, index.shape)]
+        if x.dtype in COMPILED and updates.dtype == x.dtype and rest[0] == rest[1]:
+            outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+            y, shape = x.copy(), (outer, index.shape[axis], inner)
+            place = np.ascontiguousarray(index, np.int64)
+            parts = place.reshape(shape), np.ascontiguousarray(updates).reshape(shape)
+            wrong = scatter(y.reshape(outer, x.shape[axis], inner), *parts, KINDS.index(reduction))
+            if wrong >= 0:
+                raise ValueError(f"index {place.reshape(-1)[wrong]} of an axis of {x.shape[axis]} entries")
+            return y
         grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
-        grid[node.attr("axis", 0)] = index
+        grid[axis] = index
         return scattered(node, x.reshape(-1, 1), positions(x, grid), updates.reshape(-1, 1)).reshape(x.shape)
 
     return function

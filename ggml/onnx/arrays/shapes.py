@@ -53,3 +53,18 @@ def squeeze(node):
         return np.squeeze(x, None if chosen is None else tuple(chosen))
 
     return function
+
+
+@operator("Slice", "")
+def slices(node):
+    given = [node.attr(name) for name in ("starts", "ends", "axes")]
+
+    def function(x, *operands):
+        lists = [v if v is None else v.tolist() for v in operands] if operands else given
+        starts, ends, axes, steps = [*lists, None, None][:4]
+        steps, part = steps or [1] * len(starts), [slice(None)] * x.ndim
+        for start, end, axis, step in zip(starts, ends, range(len(starts)) if axes is None else axes, steps):
+            part[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
+        return x[tuple(part)]
+
+    return function

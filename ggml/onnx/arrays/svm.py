@@ -11,17 +11,23 @@ from .columns import vector
 from .labels import chosen, labels_of
 from .linear import matrix_of, rows_of, transform_of
 
+BLOCK = 1 << 16  # values of a kernel that are computed at a time
+
 
 def kernel_of(node, vectors):
     """The function of rows x that gives the kernel of each with each of the support vectors: (rows, vectors)."""
     gamma, shift, degree = [*(node.attr("kernel_params") or []), 0.0, 0.0, 0.0][:3]
     kind, columns = node.attr("kernel_type", "LINEAR"), np.ascontiguousarray(vectors.T, np.float64)
     if kind == "RBF":
-        squares = np.square(columns).sum(0)
+        squares, doubled = np.square(columns).sum(0), -2 * columns
 
         def radial(x):
-            distance = np.square(x).sum(1, keepdims=True) - 2 * (x @ columns) + squares
-            return np.exp(-gamma * np.maximum(distance, 0))
+            distance = x @ doubled  # in place from here on: fresh memory would take longer
+            distance += squares
+            distance += np.square(x).sum(1, keepdims=True)
+            np.maximum(distance, 0, out=distance)
+            distance *= -gamma
+            return np.exp(distance, out=distance)
 
         return radial
     functions = {
@@ -31,6 +37,14 @@ def kernel_of(node, vectors):
     }
     function = functions[kind]
     return lambda x: function(x @ columns)
+
+
+def combined(kernel, x, factors):
+    """The products of the kernel's values for rows x with factors (vectors, results), in blocks that caches hold."""
+    block = max(BLOCK // len(factors), 1)
+    if len(x) <= block:
+        return kernel(x) @ factors
+    return np.concatenate([kernel(x[i : i + block]) @ factors for i in range(0, len(x), block)])
 
 
 def vectors_of(node, count):
@@ -105,7 +119,7 @@ def svm_classifier(node):
 
     def function(x):
         x = rows_of(x, vectors.shape[1])
-        scores = kernel(x.astype(np.float64)) @ machines + rho[: len(pairs)]
+        scores = combined(kernel, x.astype(np.float64), machines) + rho[: len(pairs)]
         votes = np.zeros((len(x), k), np.int64)
         for m, (i, j) in enumerate(pairs):
             won = scores[:, m] > 0
@@ -148,8 +162,8 @@ def svm_regressor(node):
         raise ValueError(f"{len(w)} coefficients for {count} support vectors")
 
     def function(x):
-        scores = kernel(rows_of(x, vectors.shape[1]).astype(np.float64))
-        scores = (scores @ w[:, None] if count else scores) + (0 if rho is None else rho[0])
+        x = rows_of(x, vectors.shape[1]).astype(np.float64)
+        scores = (combined(kernel, x, w[:, None]) if count else kernel(x)) + (0 if rho is None else rho[0])
         if node.attr("one_class", 0):
             return np.where(scores > 0, np.float32(1), np.float32(-1))
         return transform(scores).astype(np.float32)

@@ -138,13 +138,22 @@ rule("ParametricSoftplus")(
 rule("Softsign")(lambda b, node, x: b.div(x, b.affine(b.unary(ggml.ggml_abs, *floats(x)), 1.0, 1.0)))
 
 
-def activated(b, node, x, name, *parameters):
-    """A function that other operators apply to their results: its name and attributes, in order; None: the default."""
+def activation(node, name, *parameters):
+    """A function (builder, value) that other operators apply to their results, by its name and its attributes in order.
+
+    None stands for the default of an attribute.
+    """
     names = {"Clip": ("min", "max")}.get(name, ("alpha", "beta"))
     if name not in ACTIVATIONS:
         raise OnHost(f"activation {name}")
     attrs = {k: v for k, v in zip(names, parameters) if v is not None}
-    return RULES[name](b, replace(node, op=name, attrs=attrs, version=7), x)
+    build, own = RULES[name], replace(node, op=name, attrs=attrs, version=7)
+    return lambda b, x: build(b, own, x)
+
+
+def activated(b, node, x, name, *parameters):
+    """The result of such a function."""
+    return activation(node, name, *parameters)(b, x)
 
 
 ACTIVATIONS = {

@@ -7,6 +7,8 @@ import ggml
 from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, floats
 from . import rule
 
+MANY = 1 << 13  # elements from which leaving the graph is worth the time
+
 
 def wrapped(b, index, size):
     """An index whose negative entries count from the end."""
@@ -122,6 +124,8 @@ def scatter(b, x, place, updates, width, reduction):
 
 @rule("ScatterElements", "Scatter")
 def scatter_elements(b, node, x, index, updates):
+    if count(index.shape) >= MANY and not b.stays:
+        raise OnHost("scattering many single elements takes less time there")
     axis = node.attr("axis", 0) % len(x.shape)
     place = flat_positions(b, x.shape, within(b, index, x.shape[axis]), axis)
     return scatter(b, x, place, updates, 1, node.attr("reduction", "none"))

@@ -7,12 +7,13 @@ import ggml
 from ..arrays.columns import vector
 from ..arrays.labels import labels_of
 from ..arrays.linear import matrix_of
-from ..values import F32, OnHost, Tensor, is_float, is_integer
+from ..values import F32, OnHost, Tensor, count, is_float, is_integer
 from . import rule
 from .index import place_of_max
 from .matmul import matmul
 from .norm import softmax_of
 
+MANY = 300  # rows from which leaving the graph is worth the time
 TRANSFORMS = {
     "NONE": lambda b, x: x,
     "SOFTMAX": lambda b, x: softmax_of(b, "Softmax", x),
@@ -26,6 +27,8 @@ def features(b, x, columns=None):
         raise OnHost(f"{x.dtype} is computed on the host")
     if columns is not None and (len(x.shape) != 2 or x.shape[1] != columns):
         raise OnHost("operands that are not rows of features")
+    if count(x.shape[:-1]) >= MANY and not b.stays:
+        raise OnHost("rows of few features take less time there, if there are many")
     return b.as_float(x)
 
 

@@ -66,6 +66,11 @@ def rms_norm(b, node, x, scale):
     return b.mul(normalised(b, x, len(x.shape) - axis, node.attr("epsilon", 1e-5), True), scale)
 
 
+rule("ggml.Normalise", on_floats=True)(
+    lambda b, node, x: normalised(b, x, node.attr("axes"), node.attr("epsilon"), not node.attr("centred"))
+)
+
+
 def per_channel(b, x, scale, bias):
     """x * scale + bias with vectors of channels."""
     scale, bias = (b.reshape(v, (1, count(v.shape), *(1,) * (len(x.shape) - 2))) for v in (scale, bias))

@@ -8,7 +8,7 @@ import ggml
 
 from ..values import F32, Known, OnHost, Tensor
 from . import rule
-from .elementwise import activated
+from .elementwise import activation
 from .matmul import matmul
 from .quantized import quantized
 from .shape import reverse_sequence_of
@@ -38,19 +38,19 @@ class Cell:
         names = (node.attr("activations") or defaults * 2)[direction * k : direction * k + k]
         alphas = (node.attr("activation_alpha") or [])[direction * k : direction * k + k]
         betas = (node.attr("activation_beta") or [])[direction * k : direction * k + k]
-        self.activations = list(zip_longest(names, alphas, betas))
+        self.activations = [activation(node, *a) for a in zip_longest(names, alphas, betas) if a[0] is not None]
+        self.clip, self.parts = node.attr("clip"), {}  # parts: of r, as matrices to multiply states with
 
     def activate(self, which, x):
-        clip = self.node.attr("clip")
-        return activated(self.b, self.node, self.b.clamp(x, -clip, clip) if clip else x, *self.activations[which])
+        return self.activations[which](self.b, self.b.clamp(x, -self.clip, self.clip) if self.clip else x)
 
     def gate(self, x, i, n=1):
         """n gates from the i-th on of (batch, gates * hidden)."""
         return self.b.slice(x, -1, i * self.hidden, n * self.hidden)
 
     def product(self, x, weights, which):
-        """The product with a matrix of weights. If those are bytes, rows of 32 and more are rounded to 8 bits, too."""
-        b, weights, whole = self.b, self.b.move(weights, -1, -2), np.dtype(np.int32)
+        """The product with a matrix (inputs, outputs). If that is of bytes, rows of 32 and more are rounded, too."""
+        b, whole = self.b, np.dtype(np.int32)
         if weights.dtype != np.int8 or weights.shape[-2] < 32:
             y = matmul(b, x, weights)
             return b.affine(y, self.scales[which]) if self.scales else y
@@ -62,7 +62,7 @@ class Cell:
 
     def inputs(self, x):
         """What the inputs (..., inputs) add to the gates, with the biases that may be added beforehand."""
-        y = self.product(x, self.w, 0)
+        y = self.product(x, self.b.move(self.w, -1, -2), 0)
         if self.w_bias is not None:
             y = self.b.add(y, self.w_bias)
             if not (self.kind == "GRU" and self.node.attr("linear_before_reset", 0)):
@@ -72,8 +72,10 @@ class Cell:
     def recurrent(self, h, first=0, n=None):
         """What the state adds to n gates from the first on."""
         n = GATES[self.kind] - first if n is None else n
-        rows = self.b.slice(self.r, -2, first * self.hidden, n * self.hidden)
-        return self.product(h, rows, 1)
+        if (first, n) not in self.parts:
+            rows = self.b.slice(self.r, -2, first * self.hidden, n * self.hidden)
+            self.parts[first, n] = self.b.move(rows, -1, -2)
+        return self.product(h, self.parts[first, n], 1)
 
     def rnn(self, x, h, c):
         return self.activate(0, self.b.add(x, self.recurrent(h))), None

@@ -8,6 +8,8 @@ from ..graph import numpy_type
 from ..values import I64, Known, OnHost, Tensor, count
 from . import rule
 
+ROW = 16  # numbers from which moving a row by its index takes no longer than moving a part
+
 
 def parameter(b, node, name, operand, default=None):
     """A list that older operator sets give as an attribute and newer ones as an operand."""
@@ -144,9 +146,7 @@ def pad(b, node, x, pads=None, value=None, axes=None):
     widths = [(max(p, 0), max(q, 0)) for p, q in widths]
     if mode != "constant":
         for a, (before, after) in enumerate(widths):
-            places = np.pad(np.arange(x.shape[a]), (before, after), mode=mode)
-            sides = [b.gather(x, a, b.constant(s)) for s in (places[:before], places[len(places) - after :])]
-            x = b.concat([sides[0], x, sides[1]], a)
+            x = continued(b, x, a, before, after, mode) if before or after else x
         return x
     y = padded(b, x, widths)
     if not fill:
@@ -155,6 +155,20 @@ def pad(b, node, x, pads=None, value=None, axes=None):
     if not np.isfinite(fill) or y.bounds:
         return b.select(b.constant(~outside), y, b.full((), fill, x.dtype))
     return b.add(y, b.constant(np.where(outside, fill, 0).astype(np.float32)))
+
+
+def continued(b, x, a, before, after, mode):
+    """x with further entries at the ends of an axis, which numpy.pad takes from the others."""
+    n, inner, outer = x.shape[a], count(x.shape[a + 1 :]), count(x.shape[:a])
+    if inner == 1 and mode == "reflect" and max(before, after) < n:
+        t = ggml.ggml_pad_reflect_1d(b.ctx, b.contiguous(b.reshape(x, (outer, n))).t, before, after)
+        wide = (*x.shape[:a], before + n + after, *x.shape[a + 1 :])
+        return b.reshape(b.with_shape(t, (outer, before + n + after), x), wide)
+    places = np.pad(np.arange(n), (before, after), mode=mode)
+    if inner >= ROW:
+        return b.gather(x, a, b.constant(places))
+    sides = [b.gather(x, a, b.constant(s)) for s in (places[:before], places[len(places) - after :])]
+    return b.concat([sides[0], x, sides[1]], a)
 
 
 def padded(b, x, pads):
