@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ..models import Model
 from .disk import Folder
-from .errors import ServeError
+from .errors import ServeError, lacks_memory, without_memory
 from .lane import Delivery, Lane, Progress, Ticket
 from .metrics import Metrics
 from .options import Options
@@ -86,10 +86,13 @@ class Engine:
 
         def add() -> None:
             self.withdraw(1)
-            if model in self._lanes:
+            try:
+                if model not in self._lanes:
+                    raise _ended()
                 self._lanes[model].add(ticket)
-            else:
-                self._deliver([(ticket, Progress([], [], None, _ended()))])
+            except Exception as error:
+                refused = error if isinstance(error, ServeError) else _failed(error)
+                self._deliver([(ticket, Progress([], [], None, refused))])
 
         self._do(add)
 
@@ -158,10 +161,9 @@ class Engine:
                 if lane.busy:
                     try:
                         self._deliver(lane.step())
-                    except Exception as error:  # such as no memory for a graph: of all its texts
+                    except Exception as error:  # of all its texts
                         log.exception("a step of %s failed", lane.name)
-                        message = f"the computation failed: {type(error).__name__}: {error}"
-                        self._deliver(lane.fail(ServeError(500, message)))
+                        self._deliver(lane.fail(_failed(error)))
         for model in list(self._lanes):
             self._drop(model)
         while not self._work.empty():
@@ -202,6 +204,12 @@ class Engine:
 
 def _ended() -> ServeError:
     return ServeError(503, "the server is shutting down, or the model was closed")
+
+
+def _failed(error: Exception) -> ServeError:
+    if lacks_memory(error):
+        return without_memory()
+    return ServeError(500, f"the computation failed: {type(error).__name__}: {error}")
 
 
 def _hand_over(items: list[Delivery]) -> None:

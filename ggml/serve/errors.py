@@ -17,6 +17,7 @@ from .._errors import bare
 KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 408: "timeout_error",
          413: "request_too_large", 429: "rate_limit_error", 501: "not_implemented_error", 503: "overloaded_error",
          504: "timeout_error"}  # fmt: skip
+NO_THREAD = "can't start new thread"  # what Python says where a thread cannot be started
 HUNG_UP = 499  # nobody reads it: the client has closed the connection
 
 
@@ -63,9 +64,20 @@ def served(error: BaseException) -> ServeError:
         return ServeError(501, text)
     if isinstance(error, (ValueError, TypeError)):
         return ServeError(400, text)
-    if isinstance(error, MemoryError):
-        return ServeError(503, f"there is no memory for this request: {text}", headers={"Retry-After": "10"})
+    if lacks_memory(error):
+        return without_memory(text)
     return ServeError(500, f"{type(error).__name__}: {text}")
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error says that the process has no memory left, be it for the stack of a thread."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == NO_THREAD)
+
+
+def without_memory(text: str = "") -> ServeError:
+    """The answer where there is no memory."""
+    message = "there is no memory for this request" + (f": {text}" if text else "")
+    return ServeError(503, message, headers={"Retry-After": "10"})
 
 
 @contextmanager
@@ -74,6 +86,10 @@ def asked_by_client() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, MemoryError, ImportError, NotImplementedError) as error:
+        raise served(error) from error
+    except RuntimeError as error:
+        if not lacks_memory(error):
+            raise
         raise served(error) from error
 
 
@@ -111,6 +127,13 @@ def install(app: FastAPI) -> None:
     async def of_http(request: Request, error: AnyHTTPException) -> JSONResponse:
         found = ServeError(error.status_code, str(error.detail), headers=error.headers)
         return found.response(request.url.path)
+
+    @app.exception_handler(MemoryError)
+    @app.exception_handler(RuntimeError)
+    async def of_memory(request: Request, error: MemoryError | RuntimeError) -> JSONResponse:
+        if not lacks_memory(error):
+            raise error
+        return without_memory().response(request.url.path)
 
     @app.exception_handler(Exception)
     async def of_anything(request: Request, error: Exception) -> JSONResponse:

@@ -109,6 +109,8 @@ def test_a_conversation_in_a_browser(application):
         browser.find_element(By.ID, "schema").send_keys("{")
         browser.find_element(By.ID, "question").send_keys("again", Keys.ENTER)
         wait.until(lambda b: b.find_element(By.ID, "status").get_attribute("class") == "error")
+        assert browser.find_element(By.ID, "question").get_attribute("value") == "again"  # to be sent again
+        assert len(browser.find_elements(By.CSS_SELECTOR, "#messages li")) == 2
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
         photograph(browser, "page")
         browser.get(f"{url}/docs")

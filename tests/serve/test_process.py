@@ -1,12 +1,15 @@
 """The command `ggml serve` as a process that others end."""
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +75,36 @@ def test_killed_and_started_again(tmp_path):
         asking.join()
         assert found[0].status_code == 200 and found[0].json()["usage"]["completion_tokens"] == 300
         assert process.wait(30) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of processes")
+@pytest.mark.parametrize("spare", [1, 16])
+def test_limited_memory(spare, tmp_path):
+    """Where the process gets no more memory, requests get status 503 or wait, and the server goes on."""
+    import resource
+
+    path = tiny_models.write(tmp_path / "m.gguf", "llama")
+    body = {"max_tokens": 8, "temperature": 0, "exact": True, "ignore_eos": True}
+    prompts = [[3 + (i * i + 7 * k) % 90 for i in range(900)] for k in range(16)]
+
+    def answer(client, prompt):
+        return client.post("/v1/completions", json={"prompt": prompt, **body})
+
+    with server(path, "--ctx", "1024", "--kv-type", "f32", "--tokens", "16384") as (process, client):
+        assert ask(client).status_code == 200
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text(encoding="ascii").split()[0])
+        unlimited = resource.prlimit(process.pid, resource.RLIMIT_AS)
+        most = pages * os.sysconf("SC_PAGE_SIZE") + (spare << 20)
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (most, unlimited[1]))
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda prompt: answer(client, prompt), prompts))
+        assert process.poll() is None
+        resource.prlimit(process.pid, resource.RLIMIT_AS, unlimited)
+        assert {item.status_code for item in found} <= {200, 503}
+        for item, prompt in zip(found, prompts, strict=True):
+            again = answer(client, prompt)
+            assert again.status_code == 200
+            if item.status_code == 200:
+                assert item.json()["choices"][0]["text"] == again.json()["choices"][0]["text"]
+            else:
+                assert int(item.headers["retry-after"]) > 0 and item.json()["error"]["type"] == "overloaded_error"

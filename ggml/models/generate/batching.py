@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from ..run.memory import Held
@@ -115,11 +116,12 @@ class Scheduler:
         """Makes the sequences free whose texts have ended."""
         ended = [number for number, text in self.active.items() if text.finish_reason is not None]
         for number in ended:
-            if self._store is not None:
-                self._store.keep(self._sequences.items[number], len(self.active[number].prompt_ids))
-            self._remember(self._sequences.items[number])
-            del self.active[number]
+            held, text = self._sequences.items[number], self.active.pop(number)
             self._full = False
+            with suppress(MemoryError):  # then it is not kept
+                if self._store is not None:
+                    self._store.keep(held, len(text.prompt_ids))
+                self._remember(held)
 
     def _remember(self, held: Held) -> None:
         """Keeps a copy of what a text held; those that are its beginning are not needed any more."""

@@ -20,6 +20,7 @@ from .completions import prompts_of
 
 router = APIRouter(tags=["numbers"])
 PAGES = 16  # of tokens that are embedded in one step, which other texts wait for
+DOCUMENTS = 8  # that are ranked in one step
 
 
 @router.post("/v1/embeddings")
@@ -79,19 +80,26 @@ def encoded(row: np.ndarray, format: str) -> list[float] | str:
 @router.post("/v1/rerank")
 async def rerank(body: RerankRequest, request: Request) -> dict[str, Any]:
     """Orders documents by how well they answer a query, the best first."""
-    documents = [text_of(document) for document in body.documents]
+    service, documents = service_of(request), [text_of(document) for document in body.documents]
 
-    def work(model: Model, adapter: str | None) -> list[float]:
+    def work(model: Model, adapter: str | None, some: list[str]) -> list[float]:
         if adapter is not None:
             raise NotImplementedError(f"documents are not ordered with an adapter, {adapter!r}: need a merged model")
-        return [float(score) for score in model.rank(body.query, documents)]
+        return [float(score) for score in model.rank(body.query, some)]
 
-    scores = await service_of(request).compute(body.model, work)
+    lease = await service.catalog.lease(body.model)
+    scores: list[float] = []
+    try:
+        while len(scores) < len(documents):
+            some = documents[len(scores) : len(scores) + DOCUMENTS]
+            scores += await service.compute(lease.name, partial(work, some=some))
+    finally:
+        lease.release()
     order = sorted(range(len(scores)), key=lambda i: -scores[i])[: body.top_n]
     results: list[dict[str, Any]] = [{"index": i, "relevance_score": scores[i]} for i in order]
     for result in results if body.return_documents else ():
         result["document"] = {"text": documents[result["index"]]}
-    return {"object": "list", "model": body.model, "results": results}
+    return {"object": "list", "model": lease.name, "results": results}
 
 
 def text_of(document: str | dict[str, Any]) -> str:

@@ -35,6 +35,17 @@ async function ask(path, body, signal) {
   return answer;
 }
 
+/* The parts of a text that are code, and those between them. */
+function divided(text) {
+  const parts = [];
+  text.split(/^```.*$/m).forEach((part, i) => {
+    const inner = part.replace(/^\n/, "").replace(/\n$/, "");
+    if (i % 2) parts.push(element("pre", inner));
+    else if (inner) parts.push(element("span", inner));
+  });
+  return parts;
+}
+
 function show(role) {
   const item = element("li", null, { class: role });
   item.append(element("h2", role));
@@ -59,6 +70,8 @@ function show(role) {
       }
       item.scrollIntoView({ block: "end" });
     },
+    end() { parts.text.replaceChildren(...divided(parts.text.textContent)); },
+    remove() { item.remove(); },
   };
 }
 
@@ -136,13 +149,14 @@ async function send() {
   byId("question").value = "";
   byId("probabilities").replaceChildren();
   const message = { role: "assistant", content: "" };
+  let shown = null;
   running = new AbortController();
   byId("send").disabled = true;
   byId("stop").disabled = false;
   report("The model answers.");
   try {
     const answer = await ask("v1/chat/completions", request(), running.signal);
-    const shown = show("assistant");
+    shown = show("assistant");
     for await (const event of events(answer)) {
       if (event.error) throw new Error(event.error.message);
       if (event.timings) showTimings(event.timings);
@@ -159,8 +173,14 @@ async function send() {
   } catch (error) {
     report(error.name === "AbortError" ? "The answer was stopped." : error.message, error.name !== "AbortError");
   }
-  if (message.content || message.tool_calls) messages.push(message);
-  else messages.pop();
+  if (message.content || message.tool_calls) {
+    messages.push(message);
+    shown.end();
+  } else { /* the question can be asked again */
+    messages.pop();
+    for (const item of [asked, shown]) if (item) item.remove();
+    byId("question").value = question;
+  }
   running = null;
   byId("send").disabled = false;
   byId("stop").disabled = true;
