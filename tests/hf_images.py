@@ -48,6 +48,15 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str,
          "head_dim": 8, "position_embedding_size": 300, "standardize": True, "use_clipped_linears": True},
         {"image_token_id": IMAGE_TOKEN},
         "Gemma4ImageProcessorPil", {"patch_size": 4, "pooling_kernel_size": 2, "max_soft_tokens": 70}),
+    "gemma4v+whole": (
+        "Gemma4", {"model_type": "gemma4_text", **hf_models.GEMMA4, "num_hidden_layers": 4,
+                   "layer_types": [*hf_models.LAYERS[:3], hf_models.LAYERS[2]], "sliding_window": 512,
+                   "hidden_size_per_layer_input": 0, "use_bidirectional_attention": "vision", "attention_k_eq_v": True,
+                   "num_global_key_value_heads": 1},
+        {"model_type": "gemma4_vision", "patch_size": 4, "pooling_kernel_size": 2, "num_key_value_heads": 4,
+         "head_dim": 8, "position_embedding_size": 300},
+        {"image_token_id": IMAGE_TOKEN},
+        "Gemma4ImageProcessorPil", {"patch_size": 4, "pooling_kernel_size": 2, "max_soft_tokens": 70}),
     "idefics3": (
         "Idefics3", {"model_type": "llama"}, {"model_type": "idefics3_vision", "image_size": 32, "patch_size": 8},
         {"image_token_id": IMAGE_TOKEN, "scale_factor": 2},
@@ -117,7 +126,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str,
 PROJECTORS = {"llava": "mlp", "llava_next": "mlp", "lfm2vl": "lfm2", "internvl+norms": "internvl",
               "mistral3": "pixtral", "qwen2vl": "qwen2vl_merger", "qwen25vl": "qwen2.5vl_merger",
               "qwen3vl": "qwen3vl_merger", "qwen3vlmoe": "qwen3vl_merger", "qwen35": "qwen3vl_merger",
-              "minicpmv46": "minicpmv4_6"}  # fmt: skip
+              "minicpmv46": "minicpmv4_6", "gemma4v+whole": "gemma4v"}  # fmt: skip
 SIZES = [(45, 61), (70, 31)]  # width and height of the pictures of the prompt
 MODES = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1"]
 

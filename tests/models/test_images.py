@@ -127,7 +127,7 @@ def prompt_of(model):
             continue
         encoded = tower.encode(PICTURES[part], "test")
         places = encoded.places and np.concatenate(encoded.places)
-        ids += image_tokens(encoded.rows, tower.row.whole, places)
+        ids += image_tokens(encoded.rows, model.images.whole, places)
     return ids
 
 

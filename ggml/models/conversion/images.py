@@ -428,7 +428,6 @@ def qwen3(s: Settings) -> Keys:
 def gemma4v(s: Settings) -> Keys:
     """Pictures keep their shape; `image_size` is the side of the largest square."""
     v, images = s.vision, s.images
-    s.model.require("use_bidirectional_attention", None)  # where a picture's tokens see each other in some layers
     v.require("attention_bias", False, default=False)
     heads, width = v.integer("num_attention_heads", default=12, high=65536), v.integer("hidden_size", default=768)
     v.require("num_key_value_heads", heads, default=heads)
