@@ -44,7 +44,9 @@ class Processor:
     def __init__(self, kind: str) -> None:
         self.name, _, self.vision, _, processor_class, settings = hf_images.KINDS[kind]
         self.processor = getattr(transformers, processor_class)(**settings)
-        self.direct = self.name.startswith(("Qwen", "LlavaNext", "Lfm2"))  # takes all that the preprocessor returns
+        self.direct = self.name.startswith(
+            ("Qwen", "LlavaNext", "Lfm2", "MiniCPM")
+        )  # takes all that the preprocessor returns
         self.has_sizes = "ixtral" in processor_class
 
     def parts(self, image: Any) -> list[np.ndarray]:
@@ -58,6 +60,8 @@ class Processor:
             return [in_rows(part, int(rows), int(columns), patch) for part, (rows, columns) in shapes]
         if self.name == "Gemma4":
             return list(pixels_of(found, patch))
+        if self.name.startswith("MiniCPM"):
+            return side_by_side(values[0], found["target_sizes"], patch)
         rows = np.concatenate([np.asarray(item)[None] for item in values])
         return list(rows.reshape(-1, *rows.shape[-3:]))
 
@@ -88,6 +92,14 @@ def in_pictures(values: np.ndarray, grid: np.ndarray, patch: int) -> np.ndarray:
     parts = values.reshape(rows // 2, columns // 2, 2, 2, 3, 2, patch, patch)
     assert np.array_equal(parts[..., 0, :, :], parts[..., 1, :, :])
     return parts[..., 0, :, :].transpose(4, 0, 2, 5, 1, 3, 6).reshape(3, rows * patch, columns * patch)
+
+
+def side_by_side(values: np.ndarray, sizes: np.ndarray, patch: int) -> list[np.ndarray]:
+    """The parts of a picture [3, height, width], of all their patches [3, patch, patches * patch] in a row."""
+    ends = np.cumsum([rows * columns * patch for rows, columns in sizes])[:-1]
+    parts = zip(np.split(values, ends, -1), sizes, strict=True)
+    squares = [(part.reshape(3, patch, rows, columns, patch), rows, columns) for part, (rows, columns) in parts]
+    return [part.transpose(0, 2, 1, 3, 4).reshape(3, rows * patch, columns * patch) for part, rows, columns in squares]
 
 
 def in_rows(values: np.ndarray, rows: int, columns: int, patch: int) -> np.ndarray:

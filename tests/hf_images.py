@@ -48,6 +48,15 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str,
          "head_dim": 8, "position_embedding_size": 300, "standardize": True, "use_clipped_linears": True},
         {"image_token_id": IMAGE_TOKEN},
         "Gemma4ImageProcessorPil", {"patch_size": 4, "pooling_kernel_size": 2, "max_soft_tokens": 70}),
+    "gemma4v+whole": (
+        "Gemma4", {"model_type": "gemma4_text", **hf_models.GEMMA4, "num_hidden_layers": 4,
+                   "layer_types": [*hf_models.LAYERS[:3], hf_models.LAYERS[2]], "sliding_window": 512,
+                   "hidden_size_per_layer_input": 0, "use_bidirectional_attention": "vision", "attention_k_eq_v": True,
+                   "num_global_key_value_heads": 1},
+        {"model_type": "gemma4_vision", "patch_size": 4, "pooling_kernel_size": 2, "num_key_value_heads": 4,
+         "head_dim": 8, "position_embedding_size": 300},
+        {"image_token_id": IMAGE_TOKEN},
+        "Gemma4ImageProcessorPil", {"patch_size": 4, "pooling_kernel_size": 2, "max_soft_tokens": 70}),
     "idefics3": (
         "Idefics3", {"model_type": "llama"}, {"model_type": "idefics3_vision", "image_size": 32, "patch_size": 8},
         {"image_token_id": IMAGE_TOKEN, "scale_factor": 2},
@@ -107,11 +116,17 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], str,
         "Qwen3_5", hf_models.DELTA_NET,
         {**QWEN, "hidden_size": 32, "out_hidden_size": 64, "intermediate_size": 48, "num_position_embeddings": 36},
         QWEN_TOKEN, "Qwen2VLImageProcessorPil", QWEN_PIXELS),
+    "minicpmv46": (
+        "MiniCPMV4_6", {"model_type": "qwen3_5_text", **hf_models.DELTA_NET},
+        {"model_type": "minicpmv4_6_vision", "image_size": 40, "patch_size": 4, "insert_layer_id": 1},
+        {"image_token_id": IMAGE_TOKEN, "insert_layer_id": 1},
+        "MiniCPMV4_6ImageProcessorPil", {"scale_resolution": 48, "patch_size": 4, "max_slice_nums": 6}),
 }  # fmt: skip
 # The value of clip.projector_type, where it is not the kind
 PROJECTORS = {"llava": "mlp", "llava_next": "mlp", "lfm2vl": "lfm2", "internvl+norms": "internvl",
               "mistral3": "pixtral", "qwen2vl": "qwen2vl_merger", "qwen25vl": "qwen2.5vl_merger",
-              "qwen3vl": "qwen3vl_merger", "qwen3vlmoe": "qwen3vl_merger", "qwen35": "qwen3vl_merger"}  # fmt: skip
+              "qwen3vl": "qwen3vl_merger", "qwen3vlmoe": "qwen3vl_merger", "qwen35": "qwen3vl_merger",
+              "minicpmv46": "minicpmv4_6", "gemma4v+whole": "gemma4v"}  # fmt: skip
 SIZES = [(45, 61), (70, 31)]  # width and height of the pictures of the prompt
 MODES = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1"]
 
@@ -159,6 +174,28 @@ def mobile_vlm(version: int) -> dict[str, np.ndarray]:
         found[f"{name}.weight"] = (rng.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
         if not name.endswith((".0.0", "2.0")) or "mlp" in name or "peg" in name:
             found[f"{name}.bias"] = rng.standard_normal(shape[0]).astype(np.float32)
+    return found
+
+
+def resampler(layers: int = 1) -> dict[str, np.ndarray]:
+    """Random tensors of an encoder of MiniCPM-V 2.6: patches of 4 pixels, 32 elements; 6 queries of 128."""
+    width, hidden, dim = 32, 48, 128
+    shapes: dict[str, tuple[int, ...]] = {
+        "v.patch_embd": (width, 3, 4, 4), "v.post_ln": (width,), "v.position_embd.weight": (100, width),
+        "resampler.query": (6, dim), "resampler.pos_embed_k": (100, dim), "resampler.kv.weight": (dim, width),
+        "resampler.proj.weight": (dim, dim),
+    }  # fmt: skip
+    shapes |= {f"resampler.ln_{name}": (dim,) for name in ("q", "kv", "post")}
+    shapes |= {f"resampler.attn.{name}": (dim, dim) for name in ("q", "k", "v", "out")}
+    for i in range(layers):
+        shapes |= {f"v.blk.{i}.{name}": (width,) for name in ("ln1", "ln2")}
+        shapes |= {f"v.blk.{i}.attn_{name}": (width, width) for name in ("q", "k", "v", "out")}
+        shapes |= {f"v.blk.{i}.ffn_up": (hidden, width), f"v.blk.{i}.ffn_down": (width, hidden)}
+    found, rng = {}, np.random.default_rng(4)
+    for name, shape in shapes.items():
+        alone = name.endswith((".weight", ".query", "embed_k"))
+        for part, ne in ({name: shape} if alone else {f"{name}.weight": shape, f"{name}.bias": shape[:1]}).items():
+            found[part] = (rng.standard_normal(ne) / np.prod(ne[1:]) ** 0.5).astype(np.float32)
     return found
 
 

@@ -34,7 +34,7 @@ CHAT = [
 pytestmark = pytest.mark.filterwarnings("ignore:(load|convert).* has no tokenizer")
 
 
-@pytest.fixture(scope="module", params=["llava", "gemma3", "qwen3vl"])
+@pytest.fixture(scope="module", params=["llava", "gemma3", "gemma4v+whole", "qwen3vl"])
 def model(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     hf_images.write_folder(folder, hf_images.record(request.param))
@@ -57,7 +57,7 @@ def tokens_of(model, picture):
     """The tokens of a picture, without the texts around it, for which these models have no vocabulary."""
     tower = model.images.tower
     encoded = tower.encode(picture, "test")
-    return image_tokens(encoded.rows, tower.row.whole, encoded.places and encoded.places[0])
+    return image_tokens(encoded.rows, model.images.whole, encoded.places and encoded.places[0])
 
 
 def loss_of(model, ids, learned):
@@ -72,7 +72,7 @@ def test_losses_are_those_of_the_logits(model, tmp_path):
     text = hf_models.tokens(24)
     ids = [*text[:9], *tokens_of(model, PICTURES[0]), *text[9:15], *tokens_of(model, PICTURES[1]), *text[15:]]
     learned = [token >= 0 for token in ids]
-    options = {"tokens": 112, "validation": [ids], "steps": 12, "rate": 2e-2, "rank": 4, "validate_every": 12}
+    options = {"tokens": 160, "validation": [ids], "steps": 12, "rate": 2e-2, "rank": 4, "validate_every": 12}
     result = model.finetune([ids], tmp_path / "a.gguf", **options)
     assert result.validation[0][1] == pytest.approx(loss_of(model, ids, learned), rel=1e-5)
     assert result.losses[0] == pytest.approx(result.validation[0][1], rel=1e-5)
@@ -87,13 +87,13 @@ def test_pictures_count(model, tmp_path):
     losses = []
     for picture in PICTURES:
         ids = [*text[:9], *tokens_of(model, picture), *text[9:]]
-        losses.append(model.finetune([ids], tmp_path / "a.gguf", tokens=60, steps=1, validation=0).losses[0])
+        losses.append(model.finetune([ids], tmp_path / "a.gguf", tokens=96, steps=1, validation=0).losses[0])
     assert losses[0] != losses[1]
 
 
 def test_rows_that_end_within_a_picture(model, tmp_path):
     ids = [*hf_models.tokens(9), *tokens_of(model, PICTURES[0]), *hf_models.tokens(9)]
-    if model.images.tower.row.whole:
+    if model.images.whole:
         with pytest.raises(ValueError, match="finetune: a row of 12 tokens ends within a picture"):
             model.finetune([ids], tmp_path / "a.gguf", tokens=12, steps=1, validation=0)
     else:

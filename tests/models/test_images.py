@@ -1,6 +1,7 @@
 """Pictures: pixels, embeddings and logits against those that transformers computed, prompts, and bad input."""
 
 import base64
+import fnmatch
 import io
 import json
 import math
@@ -35,6 +36,7 @@ OF_LLAVA = {
     "clip.vision.image_grid_pinpoints",
     "clip.vision.mm_patch_merge_type",
 }  # of an older converter
+NEWER = {"minicpmv4_6", "v.vit_merger.*"}  # than the names in gguf on PyPI; llama.cpp's own copy has them
 KINDS = list(hf_images.KINDS)
 PICTURES = [hf_images.picture(*size) for size in hf_images.SIZES]
 TEMPLATE = (
@@ -125,7 +127,7 @@ def prompt_of(model):
             continue
         encoded = tower.encode(PICTURES[part], "test")
         places = encoded.places and np.concatenate(encoded.places)
-        ids += image_tokens(encoded.rows, tower.row.whole, places)
+        ids += image_tokens(encoded.rows, model.images.whole, places)
     return ids
 
 
@@ -145,11 +147,11 @@ def test_files_have_the_keys_that_are_known(converted):
     assert fields["general.architecture"].contents() == "clip"
     projector = fields["clip.projector_type"].contents()
     assert projector == hf_images.PROJECTORS.get(kind, kind)
-    assert projector == "mlp" or projector in vars(gguf.VisionProjectorType).values()
+    assert projector == "mlp" or projector in {*vars(gguf.VisionProjectorType).values(), *NEWER}
     names = [tensor.name for tensor in gguf.GGUFReader(folder / "mmproj.gguf").tensors]
     families = {re.sub(r"\d+", "{bid}", name) for name in gguf.TENSOR_NAMES.values()}
     for name in names:
-        if not name.endswith(("_min", "_max")):  # of Gemma 4
+        if not name.endswith(("_min", "_max")) and not any(fnmatch.fnmatchcase(name, new) for new in NEWER):
             assert re.sub(r"\d+", "{bid}", re.sub(r"\.(weight(\.1)?|bias)$", "", name)) in families
 
 
@@ -197,6 +199,110 @@ def test_the_end_of_a_row_is_in_the_encoder(tmp_path):
     table = next(name for name in record["shapes"] if name.endswith("embed_tokens.weight"))
     assert np.array_equal(rows[0][0], hf_models.weight(table, (64, 64), 0)[9]) and weights["mm.2.weight"].shape[0] == 64
     assert keys["clip.projector_type"] == "pixtral"
+
+
+def write_resampler(path, version=3):
+    """A tiny encoder of MiniCPM-V."""
+    writer = gguf.GGUFWriter(path, "clip")
+    writer.add_bool("clip.has_vision_encoder", True)
+    writer.add_bool("clip.use_gelu", True)
+    writer.add_string("clip.projector_type", "resampler")
+    writer.add_int32("clip.minicpmv_version", version)
+    sizes = {"image_size": 40, "patch_size": 4, "embedding_length": 32, "feed_forward_length": 48, "block_count": 1,
+             "projection_dim": 0, "attention.head_count": 4}  # fmt: skip
+    for name, size in sizes.items():
+        writer.add_uint32(f"clip.vision.{name}", size)
+    writer.add_float32("clip.vision.attention.layer_norm_epsilon", 1e-6)
+    for name in ("image_mean", "image_std"):
+        writer.add_array(f"clip.vision.{name}", [0.5] * 3)
+    for name, values in hf_images.resampler().items():
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def minicpm_in_numpy(pixels, w):
+    """The results of this encoder, of the pixels [height, width, 3] of a tile."""
+    rows, columns = pixels.shape[0] // 4, pixels.shape[1] // 4
+
+    def linear(x, name):
+        return x @ w[name + ".weight"].T.astype(float) + w.get(name + ".bias", np.zeros(1))
+
+    def norm(x, name):
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
+        return x * w[name + ".weight"] + w[name + ".bias"]
+
+    def attention(q, k, v, n_head):
+        q, k, v = (h.reshape(len(h), n_head, -1).swapaxes(0, 1) for h in (q, k, v))
+        scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        y = weights / weights.sum(-1, keepdims=True) @ v
+        return y.swapaxes(0, 1).reshape(q.shape[1], -1)
+
+    x = pixels.astype(float).reshape(rows, 4, columns, 4, 3).transpose(0, 2, 4, 1, 3).reshape(rows * columns, 48)
+    x = x @ w["v.patch_embd.weight"].reshape(32, 48).T + w["v.patch_embd.bias"]
+    places = [(10 * r // rows) * 10 + 10 * c // columns for r in range(rows) for c in range(columns)]
+    x = x + w["v.position_embd.weight"][places]
+    h = norm(x, "v.blk.0.ln1")
+    h = attention(*(linear(h, f"v.blk.0.attn_{name}") for name in "qkv"), 4)
+    x = x + linear(h, "v.blk.0.attn_out")
+    h = linear(norm(x, "v.blk.0.ln2"), "v.blk.0.ffn_up")
+    h = 0.5 * h * (1 + np.tanh(np.sqrt(2 / np.pi) * (h + 0.044715 * h**3)))
+    x = norm(x + linear(h, "v.blk.0.ffn_down"), "v.post_ln")
+    v = norm(linear(x, "resampler.kv"), "resampler.ln_kv")
+    row, column = np.indices((rows, columns)).reshape(2, -1, 1)
+    frequencies = 10000.0 ** (-np.arange(32) / 32)
+    angles = [place * frequencies for place in (column, row)]
+    k = v + np.concatenate([function(angle) for angle in angles for function in (np.sin, np.cos)], -1)
+    q = norm(w["resampler.query"].astype(float), "resampler.ln_q")
+    q, k, v = (linear(h, f"resampler.attn.{name}") for h, name in ((q, "q"), (k, "k"), (v, "v")))
+    h = norm(linear(attention(q, k, v, 1), "resampler.attn.out"), "resampler.ln_post")
+    return linear(h, "resampler.proj")
+
+
+def test_minicpm_agrees_with_its_formulas(tmp_path):
+    tower, w = Tower(write_resampler(tmp_path / "a.gguf")), hf_images.resampler()
+    for size, count in (((40, 40), 1), ((37, 20), 1), ((200, 40), 6)):
+        tiles, grid = tower.tiles(hf_images.picture(*size), "test")
+        encoded = tower.encode(hf_images.picture(*size), "test")
+        assert len(tiles) == count and math.prod(grid[:2]) == (count if count > 1 else 0) - (count > 1)
+        for tile, rows in zip(tiles, encoded.tiles, strict=True):
+            assert rows.shape == (6, 128) and error(rows, minicpm_in_numpy(tile, w)) < 1e-9
+    assert encoded.prompt == ["<image>", 0, "</image>", *(part for i in range(1, 6) for part in
+                                                          ("<slice>", i, "</slice>"))]  # fmt: skip
+    tower.close()
+    tower = Tower(write_resampler(tmp_path / "b.gguf", 2))
+    marks = tower.encode(hf_images.picture(70, 70), "test").prompt
+    assert marks[:5] == ["<image>", 0, "</image>", "<slice>", "<image>"] and marks[-2:] == ["</image>", "</slice>"]
+    assert [part for part in marks if isinstance(part, int)] == list(range(marks.count("<image>")))
+    assert marks.count("\n") == 1
+    tower.close()
+
+
+@pytest.mark.parametrize(
+    "change, drop, message",
+    [
+        ({"clip.vision.projector.scale_factor": 3}, (), "scale_factor' is 3: need 2 or 4"),
+        ({"clip.vision.wa_layer_indexes": [7]}, (), r"wa_layer_indexes' is \[7\]: need a layer below 3"),
+        ({}, ("v.vit_merger.ds_ffn_up.weight",), "tensor 'v.vit_merger.ds_ffn_up.weight' is missing"),
+        ({}, ("v.position_embd.weight",), "need a square|'v.position_embd.weight' is missing"),
+    ],
+    ids=str,
+)
+def test_bad_files_of_minicpm(tmp_path, change, drop, message):
+    hf_images.write_folder(tmp_path / "model", hf_images.record("minicpmv46"))
+    with pytest.warns(UserWarning, match="no tokenizer"):
+        convert(tmp_path / "model", tmp_path / "text.gguf", mmproj=tmp_path / "mmproj.gguf")
+    files = tmp_path / "text.gguf", tmp_path / "mmproj.gguf"
+    with pytest.raises(ValueError, match=message):
+        load(files[0], mmproj=changed_file(files, tmp_path, change, drop))
+    if not drop:  # with two patches in a row of a token, nothing merges in between
+        tower = Tower(changed_file(files, tmp_path, {"clip.vision.projector.scale_factor": 2}))
+        assert len(tower.encode(hf_images.picture(32, 48), "test").rows) in (24, 30, 35, 36)
+        tower.close()
 
 
 def mobile_vlm_in_numpy(x, w, version):

@@ -14,8 +14,12 @@ __all__ = ["caches", "embed", "head", "keys", "layer"]
 
 
 def keys(k):
-    """What differs by layer, and the width P of the embeddings of layers."""
+    """What differs by layer, the width P of the embeddings of layers, and whether tokens of a picture see each other.
+
+    They do, in layers with a window, in models without embeddings of layers, where a file says nothing else.
+    """
     n_layer = k.integer("block_count", high=4096)
+    per_layer = k.integer("embedding_length_per_layer_input", 0, low=0, high=65536)
     found = {
         "groups": k.integers("attention.head_count_kv", n_layer, high=65536),
         "dense_ff": k.integers("feed_forward_length", n_layer),
@@ -23,7 +27,8 @@ def keys(k):
         "size_local": k.integer("attention.key_length_swa", high=65536),
         "n_rot_local": k.integer("rope.dimension_count_swa", k.integer("attention.key_length_swa"), low=2),
         "shared_layers": k.integer("attention.shared_kv_layers", 0, low=0, high=n_layer - 1),
-        "per_layer": k.integer("embedding_length_per_layer_input", 0, low=0, high=65536),
+        "per_layer": per_layer,
+        "whole_pictures": k.flag("attention.bidirectional_images", not per_layer),
     }
     return found | ({"n_ff": k.integer("expert_feed_forward_length")} if k.integer("expert_count", 0, low=0) else {})
 

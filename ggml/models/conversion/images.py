@@ -17,6 +17,7 @@ from ..._errors import bare as bare_message
 from ..vision import PROJECTORS as VISION
 from ..vision.encoder import ROPE_BASE
 from ..vision.gemma4v import BASE, TOKENS
+from ..vision.minicpm import SLICES
 from ..vision.tower import ARCH, smallest, tower_nodes, vision_config
 from .checkpoint import TYPES, Checkpoint
 from .fields import Fields, optional_json
@@ -26,7 +27,7 @@ from .stored import Stored
 
 # What class names put before the names of an encoder's tensors, and of a projector's
 ENCODERS = ("vision_tower.vision_model.", "vision_tower.", "vision_model.", "visual.")
-PROJECTORS = ("multi_modal_projector.", "connector.", "visual_", "embed_vision.")
+PROJECTORS = ("multi_modal_projector.", "connector.", "visual_", "embed_vision.", "merger.")
 F32 = ggml.GGML_TYPE_F32
 
 VIT = {
@@ -427,7 +428,6 @@ def qwen3(s: Settings) -> Keys:
 def gemma4v(s: Settings) -> Keys:
     """Pictures keep their shape; `image_size` is the side of the largest square."""
     v, images = s.vision, s.images
-    s.model.require("use_bidirectional_attention", None)  # where a picture's tokens see each other in some layers
     v.require("attention_bias", False, default=False)
     heads, width = v.integer("num_attention_heads", default=12, high=65536), v.integer("hidden_size", default=768)
     v.require("num_key_value_heads", heads, default=heads)
@@ -476,6 +476,37 @@ def one(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1,)
 
 
+def minicpm46(s: Settings) -> Keys:
+    """Large pictures are in slices of about `image_size`; squares of patches merge after a layer."""
+    for name, value in (("merge_kernel_size", [2, 2]), ("merger_times", 1), ("downsample_mode", "16x")):
+        s.model.require(name, value, default=value)
+    s.vision.require("window_kernel_size", [2, 2], default=[2, 2])
+    patch = side(s.vision, "patch_size", 1 << 10)
+    for name, value in (("patch_size", patch), ("downsample_mode", "16x"), ("resample", 3)):
+        s.images.require(name, value, default=value)
+    last = s.model.integer("insert_layer_id", default=s.vision.integer("insert_layer_id", default=6, low=0), low=0)
+    square = s.images.integer("scale_resolution", default=448, high=1 << 14)
+    vision = Fields({**s.vision.values, "image_size": square}, s.vision.where)
+    most = s.images.integer("max_slice_nums", default=SLICES, high=64) if s.images.flag("slice_mode", True) else 1
+    keys = usual(Settings(s.model, vision, s.images), [0.5] * 3, [0.5] * 3)
+    keys |= {"projector.scale_factor": 4, "wa_layer_indexes": [last]}
+    return keys if most == SLICES else keys | {"preproc_max_tiles": most}
+
+
+MINICPM46 = {
+    **VIT,
+    "vit_merger.layer_norm1": "v.vit_merger.ln1",
+    "vit_merger.self_attn.q_proj": "v.vit_merger.attn_q",
+    "vit_merger.self_attn.k_proj": "v.vit_merger.attn_k",
+    "vit_merger.self_attn.v_proj": "v.vit_merger.attn_v",
+    "vit_merger.self_attn.out_proj": "v.vit_merger.attn_out",
+    "vit_merger.pre_norm": "v.vit_merger.ds_ln",
+    "vit_merger.linear_1": "v.vit_merger.ds_ffn_up",
+    "vit_merger.linear_2": "v.vit_merger.ds_ffn_down",
+    "mlp.{}.pre_norm": "mm.input_norm",
+    "mlp.{}.linear_1": "mm.up",
+    "mlp.{}.linear_2": "mm.down",
+}
 GEMMA4V: dict[str, Any] = {
     "patch_embedder.input_proj": Part("v.patch_embd", shape=by_channel, function=pixels_by_channel),
     "patch_embedder.position_embedding_table": "v.position_embd.weight",
@@ -520,6 +551,8 @@ ROWS = [
              {**VIT, "linear_1": "mm.0", "linear_2": "mm.2", "image_newline": "v.image_newline"}, llava_next,
              ("post_layernorm", "embeddings.position_ids", "head.*")),
     ImageRow("Lfm2VlForConditionalGeneration", "lfm2", LFM2, lfm2, ("head.*",), {"hidden_act": "gelu_pytorch_tanh"}),
+    ImageRow("MiniCPMV4_6ForConditionalGeneration", "minicpmv4_6", MINICPM46, minicpm46, ("embeddings.position_ids",),
+             {**VIT_BASE, "patch_size": 16, "hidden_act": "gelu_pytorch_tanh"}),
     ImageRow("Gemma3ForConditionalGeneration", "gemma3",
              {**VIT, "mm_input_projection_weight": "mm.input_projection.weight",
               "mm_soft_emb_norm": Part("mm.soft_emb_norm", plus=1.0)}, gemma3, ("head.*",)),

@@ -35,7 +35,7 @@ from .t5 import with_output
 PREFIXES = ("model.language_model.", "model.text_model.", "text_model.", "language_model.model.", "language_model.",
             "model.", "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.", "rwkv.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "embed_vision.", "audio_tower.",
-          "embed_audio.", "connector.", "image_newline")  # fmt: skip
+          "embed_audio.", "connector.", "image_newline", "merger.")  # fmt: skip
 DENSE = {f"{name}.linear": name for name in heads.DENSE}
 # Classes whose language model is of the class that the type in `text_config` names
 OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration",

@@ -699,6 +699,9 @@ def gemma4(c: Fields) -> Keys:
         "embedding_length_per_layer_input": c.integer("hidden_size_per_layer_input", default=0, low=0),
         "final_logit_softcapping": c.number("final_logit_softcapping", default=0.0),
     }  # fmt: skip
+    whole = c.values.get("use_bidirectional_attention") == "vision"
+    if whole == (keys["embedding_length_per_layer_input"] > 0):  # not as models are that have no such key
+        keys["attention.bidirectional_images"] = whole
     if c.flag("enable_moe_block", False):
         keys |= {
             "expert_count": c.integer("num_experts", high=65536),

@@ -93,6 +93,12 @@ class Images:
             raise ValueError(f"{caller}: the model has no encoder of pictures: load it with mmproj=FILE")
         return self.tower
 
+    @property
+    def whole(self) -> bool:
+        """Whether the tokens of a picture see each other, in some layers at least."""
+        tower = self.tower
+        return tower is not None and (tower.row.whole or bool(self.runner.config.own.get("whole_pictures")))
+
     def embed_image(self, images: Any, *, normalize: bool = False) -> Any:
         """Embeds pictures: as the language model takes them, or to be compared with texts.
 
@@ -171,10 +177,10 @@ class Images:
                 ids += self._text(text, literal, tower)
                 text = ""
                 rows = encoded.tiles[part]
-                if tower.row.whole and len(rows) > STEP:
+                if self.whole and len(rows) > STEP:
                     raise ValueError(f"{caller}: a picture has {len(rows)} tokens that see each other: need {STEP}")
                 places = encoded.places if self.runner.config.sections else None
-                ids += image_tokens(rows, tower.row.whole, places and places[part])
+                ids += image_tokens(rows, self.whole, places and places[part])
             if len(ids) > self.runner.n_ctx:
                 raise ValueError(
                     f"{caller}: {i + 1} of {len(images)} pictures have {len(ids)} tokens with the text before them, "

@@ -118,6 +118,7 @@ class Step(Prepared):
         self.shape, self.threads = shape, threads
         self.used = shape.tokens  # tokens that count; those behind them only fill the shape
         self.rows: slice | list[int] = slice(None)
+        self._windows_alone = "whole_pictures" in parts.config.own  # do pictures' tokens see each other
         self.filled: list[np.ndarray] = []
         try:
             self._build(shape, parts.further() if shape.further else parts, memory)
@@ -244,8 +245,9 @@ class Step(Prepared):
             parts = ((0, n, 0),) if self.vectors is None else runs(tokens)
             for window, table in self.tables.items():
                 pages = held.tables[window]
+                seen = bool(window) or not self._windows_alone  # what follows within a picture
                 for line, (first, count, after) in zip(table[column:], parts):
-                    line[0], line[1], line[2] = row + first, count, start + first + count + after
+                    line[0], line[1], line[2] = row + first, count, start + first + count + after * seen
                     line[3 : 3 + pages.count] = pages.pages[: pages.count]
                 if n == 1:
                     self.cells[window][row] = pages.cell(start)

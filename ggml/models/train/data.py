@@ -27,10 +27,11 @@ class Row(NamedTuple):
         """The number of targets."""
         return int((self.targets >= 0).sum())
 
-    def seen(self, window: int, chunked: bool = False) -> np.ndarray:
+    def seen(self, window: int, chunked: bool = False, whole: bool = True) -> np.ndarray:
         """Which tokens (columns) each token (row) sees: bool [N, N].
 
-        `window` limits how far back, to the chunk of so many tokens with `chunked`; 0 for no limit.
+        `window` limits how far back, to the chunk of so many tokens with `chunked`; 0 for no limit. With `whole`, the
+        tokens of a picture see each other where they do in some layers.
         """
         place = np.arange(len(self.ids))
         age = place[:, None] - place
@@ -39,7 +40,7 @@ class Row(NamedTuple):
             chunk = self.positions[0] // window
             seen &= chunk[:, None] == chunk if chunked else age < window
         for at, token in self.pictures.items():
-            seen[at, at : at + token.after + 1] = True
+            seen[at, at : at + token.after * whole + 1] = True
         return seen
 
 

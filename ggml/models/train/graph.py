@@ -43,7 +43,7 @@ class RowInputs:
     """
 
     def __init__(self, ctx: Any, config: Config, tokens: int, pictures: bool = False) -> None:
-        self._window, self._chunked = config.window, config.chunked
+        self._window, self._chunked, self._windows_alone = config.window, config.chunked, "whole_pictures" in config.own
         ids, positions = (ggml.ggml_new_tensor_1d(ctx, I32, tokens) for _ in range(2))
         masks: dict[bool, Any] = {False: None, True: None}
         masks |= {local: ggml.ggml_new_tensor_4d(ctx, F16, tokens, tokens, 1, 1) for local in set(config.local)}
@@ -67,7 +67,7 @@ class RowInputs:
             for at, token in row.pictures.items():
                 self._vectors[at], self._texts[at] = token.vector, 0
         for local, mask in self._masks.items():
-            seen = row.seen(self._window if local else 0, self._chunked)
+            seen = row.seen(self._window if local else 0, self._chunked, local or not self._windows_alone)
             mask[...] = np.where(seen, np.float16(0), np.float16(-np.inf))
 
 

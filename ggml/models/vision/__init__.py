@@ -12,6 +12,7 @@ encode(g, pixels, columns) -> x     the states of the patches, of encoders unlik
 sides(c) -> pair                    of encoders for pictures of any shape: the pixels of a patch, and the fewest patches
                                     in a row and in a column
 order(c, columns, rows)             the patches in the order in which the encoder computes them
+lookup(columns, rows, count)        of a table of `count` positions for pictures of another shape, the row of each patch
 positions(columns, rows)            the row and the column of each patch [2, N], of encoders with rotary positions,
 rotated(g, x) -> x                  and these positions of heads
 split(c, tiles, grid) -> list       the embeddings of the tiles in the parts that `prompt` numbers
@@ -25,7 +26,23 @@ from typing import Any, NamedTuple
 
 import ggml
 
-from . import clip, gemma3, gemma4v, idefics3, internvl, ldp, lfm2, llava, pixtral, qwen2vl, qwen3vl, qwen25vl, siglip
+from . import (
+    clip,
+    gemma3,
+    gemma4v,
+    idefics3,
+    internvl,
+    ldp,
+    lfm2,
+    llava,
+    minicpm,
+    minicpm46,
+    pixtral,
+    qwen2vl,
+    qwen3vl,
+    qwen25vl,
+    siglip,
+)
 
 
 class Projector(NamedTuple):
@@ -60,6 +77,8 @@ PROJECTORS = {
     "idefics3": Projector(idefics3, "<image>", tokens=("<image>", "<fake_token_around_image>")),
     "internvl": Projector(internvl, "<IMG_CONTEXT>", ggml.ggml_gelu_erf, tokens=("<IMG_CONTEXT>", "<img>")),
     "lfm2": Projector(lfm2, "<image>"),
+    "minicpmv4_6": Projector(minicpm46, "<|image_pad|>", tokens=("<slice>",)),
+    "resampler": Projector(minicpm, "(<image>./</image>)", tokens=("<slice>",)),
     "pixtral": Projector(pixtral, "[IMG]", ggml.ggml_gelu_erf, rms=True, tokens=("[IMG]",)),
     "qwen2vl_merger": Projector(qwen2vl, QWEN, ggml.ggml_gelu_erf),
     "qwen2.5vl_merger": Projector(qwen25vl, QWEN, ggml.ggml_gelu_erf, rms=True),

@@ -71,7 +71,9 @@ def vision_config(metadata: Mapping[str, Any], path: str) -> tuple[Projector, Co
     for name, function in (("gelu", row.gelu), ("silu", ggml.ggml_silu)):
         if metadata.get(f"clip.use_{name}", False) is True:
             activation = function
-    return row, replace(config, own={**config.own, "rms": row.rms, "activation": activation, "axial": axial})
+    version = metadata.get("clip.minicpmv_version", 0)
+    own = {"rms": row.rms, "activation": activation, "axial": axial, "version": version}
+    return row, replace(config, own={**config.own, **own})
 
 
 def check_sizes(row: Projector, config: Config, path: str) -> None:
@@ -170,6 +172,9 @@ def tower_nodes(
     if hasattr(module, "order"):
         ordered = module.order(config, columns, rows)
     values = ordered
+    if hasattr(module, "lookup"):
+        table = weights.get("v.position_embd.weight")
+        values = module.lookup(columns, rows, table.contents.ne[1] if table is not None else 1)[ordered]
     if config.own["axial"]:  # a rotation takes four positions of each patch, or the first two of them
         values = np.zeros((4, patches), np.int32)
         values[:2] = module.positions(columns, rows)[:, ordered]
