@@ -360,7 +360,7 @@ class Wheel(bdist_wheel):
 
 
 os.chdir(ROOT)
-headers = ["ggml/_sections.h"]
+headers = ["ggml/_sections.h", "ggml/_pointers.h"]
 headers += [str(p) for folder in ("runtime", "tables", "quants") for p in sorted((SIMD / folder).glob("*.h"))]
 modules = [
     Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml", "ggml/_simd"], depends=headers)
@@ -375,6 +375,7 @@ directives = {
     "embedsignature": False,
     "auto_pickle": False,
     "legacy_implicit_noexcept": False,
+    "freethreading_compatible": True,  # see ggml/_sections.h
 }
 
 

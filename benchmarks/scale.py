@@ -17,6 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import callers
 import numpy as np
 import peaks
 import workloads
@@ -175,6 +176,15 @@ class Scale:
             series[f"beside {n_busy} busy processes"] = rates
         return plot("threads", "thousand empty regions/s", series, {}, linear=False)
 
+    def callers(self):
+        """What Python threads are worth that compute each on its own: see callers.py."""
+        counts = [1, 2] if self.tiny else [1, 2, 4, 8]
+        seconds, rounds = (0.01, 1) if self.tiny else (0.2, 2) if self.quick else (1.0, 3)
+        how = "with the GIL" if getattr(sys, "_is_gil_enabled", lambda: True)() else "without the GIL"
+        series = callers.speedups(counts, seconds, rounds)
+        limits = {"cores": [[n, min(n, os.cpu_count() or 1)] for n in counts]}
+        return plot(f"Python threads {how}", "times one thread", series, limits, linear=False)
+
 
 PLOTS = {
     "gemm": Scale.gemm,
@@ -185,6 +195,7 @@ PLOTS = {
     "contexts": Scale.contexts,
     "threads": Scale.threads_plot,
     "regions": Scale.regions,
+    "callers": Scale.callers,
 }
 
 

@@ -3,6 +3,7 @@
     python fuzz/programs.py --seconds 3600 --seed 1
     python fuzz/programs.py --peer venv/bin/python     # also compares with the ctypes bindings in that environment
     python fuzz/programs.py --seed 17 --show           # prints program 17 as a Python script
+    python fuzz/programs.py --threads 8                # in threads of this process, see below
 
 A program (program/make.py) has 5 to 40 operations on tensors of all types, layouts and in-place forms, sometimes with
 gradients. A process for each instruction set of this machine (GGML_ISA) computes it (program/execute.py) node by node,
@@ -12,11 +13,15 @@ allocators are freed in random order, and NumPy views of the results must still 
 the float64 reference of its row in tests/cases, every instruction set with `scalar`, every gradient with differences of
 the float64 loss (program/judge.py).
 
+With --threads, so many threads compute a program at a time: each must get the bits that one gets alone
+(program/abreast.py). During half of the time they share contexts, handles and views instead (program/stress.py).
+
 A program that fails, hangs or ends its process is made shorter and written to --out as a script. The exit status is 1
 if there was one. Only for Linux.
 """
 
 import argparse
+import faulthandler
 import json
 import os
 import select
@@ -31,7 +36,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 from cases.harness import ISAS  # noqa: E402
-from program import judge, make, shrink  # noqa: E402
+from program import abreast, judge, make, shrink, stress  # noqa: E402
 
 import ggml  # noqa: E402
 from ggml import _core  # noqa: E402
@@ -377,6 +382,7 @@ def main():
     parser.add_argument("--peer", help="the Python of an environment that has the ctypes bindings")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()), help="folder for failing programs")
     parser.add_argument("--show", action="store_true", help="prints the program of the seed as a script, and ends")
+    parser.add_argument("--threads", type=int, default=0, help="examines so many threads of this process")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -388,7 +394,13 @@ def main():
         child(args)
         return
     counts = Counter()
-    supervise(args, counts)
+    if args.threads:
+        faulthandler.enable()
+        counts = abreast.run(args.seconds / 2, args.threads, args.seed)
+        stress.stress(args.seconds / 2, args.threads, args.seed)
+        counts["programs"] = counts["programs abreast"]
+    else:
+        supervise(args, counts)
     print(summary(counts))
     sys.exit(1 if counts["failures"] or not counts["programs"] else 0)
 

@@ -178,6 +178,7 @@ cdef extern from "runtime/api.h" nogil:
         bint (*data_ok)(const ggml_tensor *t) noexcept nogil
         uint64_t (*region_epoch)() noexcept nogil
         gg_region *(*region_of_data)(const void *address) noexcept nogil
+        gg_region *(*region_hold)(const void *address) noexcept nogil
         void (*region_view)(gg_region *region, int delta) noexcept nogil
         int (*compute)(gg_call *call) noexcept nogil
         gg_call *(*current_call)() noexcept nogil
@@ -193,7 +194,7 @@ cdef extern from "runtime/api.h" nogil:
         const char *(*algorithm_of)(ggml_tensor *node) noexcept nogil
         int (*count_steps)(ggml_tensor **nodes, int n, int n_threads) noexcept nogil
         gg_prepared *(*prepared_find)(const ggml_cgraph *graph) noexcept nogil
-        gg_prepared *(*prepared_note)(const ggml_cgraph *graph) noexcept nogil
+        gg_prepared *(*prepared_note)(const ggml_cgraph *graph, int n) noexcept nogil
         bint (*prepared_begin)(gg_prepared *p, gg_call *call, gg_pins *pins) noexcept nogil
         void (*prepared_end)(gg_prepared *p) noexcept nogil
         const gg_kernels *(*isa_active)() noexcept nogil
@@ -234,7 +235,12 @@ cdef int section_pause() noexcept nogil
 # Before what other threads look up is changed; also ended by section_back().
 cdef int section_alone() noexcept nogil
 cdef void section_back(int before) noexcept nogil
-cdef bint has_gil() noexcept nogil          # whether this build is for a Python with a GIL
+cpdef bint has_gil() noexcept               # whether this build is for a Python with a GIL
+# Computes a call without the GIL and outside of the section, and returns its status.
+cdef int compute_outside(gg_call *call) noexcept
+# Between the two C may run callbacks of ctypes: raise_deferred() then raises what they raised in this thread.
+cdef int watch() except -1
+cdef int unwatch() except -1
 
 # ---- memory of the C library, which free() releases: both raise MemoryError ------------------------------------------
 # n zeroed elements of `size` bytes; at least one byte.

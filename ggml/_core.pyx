@@ -33,6 +33,14 @@ cdef extern from "_sections.h" nogil:
     int gg_sections_begin()
 cdef extern from "_sections.h":
     const char *gg_section_guard(PyObject *function, int section)
+    void gg_uncounted(PyObject *o)
+cdef extern from "_pointers.h":
+    ctypedef struct gg_cdata:
+        char *b_ptr
+        Py_ssize_t b_size
+        PyObject *b_objects
+    void gg_spare_init(PyTypeObject *type)
+    PyObject *gg_spare_take()
 cdef extern from "runtime/mapped.h" nogil:
     gg_mapped *gg_mapped_new(void *base, size_t size, int fd)
     bint gg_mapped_changed(const gg_mapped *m)
@@ -77,6 +85,7 @@ cdef extern from "runtime/check.h" nogil:
     const char *gg_unary_name(int op)
     bint gg_op_known(int op)
 cdef extern from "runtime/compute.h" nogil:
+    int gg_compute(gg_call *call)
     gg_call *gg_current_call()
     void gg_stop(gg_call *call, int status)
 cdef extern from "runtime/threads.h" nogil:
@@ -114,61 +123,23 @@ cdef extern from *:
     #endif
     static _Thread_local const char *gg_running = "ggml";
 
-    /* The first fields of every ctypes object: the address and size of its memory, the objects that it keeps alive. The
-     * layout is checked at import; if another Python has another one, ctypes' public functions are used. */
-    typedef struct {
-        PyObject_HEAD char *b_ptr;
-        int b_needsfree;
-        void *b_base;
-        Py_ssize_t b_size, b_length, b_index;
-        PyObject *b_objects;
-    } gg_cdata;
-
-    /* A free list: every call creates and frees tensor pointers, so up to 64 freed ones are kept for reuse, as CPython
-     * does with floats. It relies on details of CPython, so it exists in the versions where it was tried. */
-    #if PY_VERSION_HEX >= 0x030A0000 && PY_VERSION_HEX < 0x030E0000 && !defined Py_GIL_DISABLED && !defined PYPY_VERSION
-    static struct { PyTypeObject *type, *base; PyObject *v[64]; int n; } gg_spare;
-
-    static void gg_pointer_dealloc(PyObject *o) {
-        PyTypeObject *type = Py_TYPE(o);
-        gg_cdata *c = (gg_cdata *)o;
-        const size_t offset = (size_t)(c->b_ptr - (char *)o);   /* small: its own memory, not a field of a struct */
-        if (type == gg_spare.type && gg_spare.n < 64 && !c->b_objects && !c->b_base
-            && offset < (size_t)type->tp_basicsize) {
-            PyObject_GC_UnTrack(o);
-            gg_spare.v[gg_spare.n++] = o;
-            return;
-        }
-        gg_spare.base->tp_dealloc(o);   /* that of a heap type also releases the type itself */
-        if (!(gg_spare.base->tp_flags & Py_TPFLAGS_HEAPTYPE)) Py_DECREF(type);
-    }
-    static void gg_spare_init(PyTypeObject *type) {
-        gg_spare.type = type;
-        gg_spare.base = type->tp_base;
-        while (gg_spare.base->tp_dealloc == type->tp_dealloc) gg_spare.base = gg_spare.base->tp_base;
-        type->tp_dealloc = gg_pointer_dealloc;
-    }
-    static PyObject *gg_spare_take(void) {   /* NULL: the list is empty */
-        if (!gg_spare.n) return NULL;
-        PyObject *o = gg_spare.v[--gg_spare.n];
-        _Py_NewReference(o);
-        return o;
-    }
+    static _Thread_local int gg_watching;       /* how often this thread is within watch() and unwatch() */
+    #ifdef Py_GIL_DISABLED
+    static PyMutex gg_hook;                     /* of sys.unraisablehook, former_hook and watchers */
+    static void gg_hook_take(void) { PyMutex_Lock(&gg_hook); }
+    static void gg_hook_open(void) { PyMutex_Unlock(&gg_hook); }
     #else
-    static void gg_spare_init(PyTypeObject *type) { (void)type; }
-    static PyObject *gg_spare_take(void) { return NULL; }
+    static void gg_hook_take(void) {}
+    static void gg_hook_open(void) {}
     #endif
     """
     bint GG_HAS_GIL
-    void gg_spare_init(PyTypeObject *type)
-    PyObject *gg_spare_take()
     const char *GG_COMPILER
     const gg_engine gg_engine_table
     const char *gg_running
-    ctypedef struct gg_cdata:
-        char *b_ptr
-        Py_ssize_t b_size
-        PyObject *b_objects
+    int gg_watching
+    void gg_hook_take()
+    void gg_hook_open()
 
 engine = &gg_engine_table
 
@@ -182,18 +153,23 @@ cdef int section_alone() noexcept nogil:
 cdef void section_back(int before) noexcept nogil:
     gg_section_back(before)
 
-cdef bint has_gil() noexcept nogil:
-    return GG_HAS_GIL
-
-def built_for_gil():
+cpdef bint has_gil() noexcept:
     """Whether this build is for a Python with a GIL."""
     return GG_HAS_GIL
+
+cdef int compute_outside(gg_call *call) noexcept:
+    cdef int status, section = gg_section_pause()
+    with nogil:
+        status = gg_compute(call)
+    gg_section_back(section)
+    return status
 
 def guard(function, shares):
     """Lets a function run in a section from now on (bool: one that it shares). Does nothing where there is a GIL."""
     cdef const char *problem = gg_section_guard(<PyObject *>function, GG_SHARED if shares else GG_ALONE)
     if problem != NULL:
         raise ImportError(f"ggml: {function!r} can't run without the GIL: {problem.decode()}")
+    gg_uncounted(<PyObject *>function)
 
 if not GG_HAS_GIL:
     if gg_sections_begin():
@@ -315,6 +291,8 @@ def _has_known_layout():
 if not os.environ.get("GGML_PUBLIC_CTYPES") and _has_known_layout():
     layout_known = True
     gg_spare_init(tensor_p_type)
+gg_uncounted(<PyObject *>tensor_p_type)
+gg_uncounted(<PyObject *>graph_p_type)
 
 cdef object new_pointer(PyTypeObject *type, void *target):
     cdef object pointer = type.tp_new(type, <PyObject *>no_args, NULL)
@@ -641,6 +619,7 @@ def ggml_init(params):
     if size > <size_t>1 << 62:
         fail(MemoryError, f"mem_size is {size} bytes: more than any memory holds")
     if buffer != NULL:
+        section_alone()                     # contexts that used this memory end
         owner = owner_of(params, <size_t>buffer)
         if owner is not None and ctypes.sizeof(owner) < size:
             fail(ValueError, f"mem_buffer has {ctypes.sizeof(owner)} bytes, mem_size is {size}")
@@ -1246,7 +1225,7 @@ tensor_p._describe = _describe
 # is compiled, so that no instruction of Python lies between C and its `try`. Other functions of ctypes report what they
 # raise to sys.unraisablehook, which is `report_unraisable` while callbacks may run.
 cdef dict deferred = {}      # thread: the first exception of its callbacks that ran outside of a compute
-cdef dict watching = {}    # thread: how often it is within watch() and unwatch()
+cdef int watchers = 0       # threads that are within watch() and unwatch()
 cdef object former_hook = None
 cdef object main_thread = threading.main_thread().ident
 
@@ -1263,7 +1242,7 @@ def defer_error(error):
     cdef object before
     if call == NULL:
         ident = PyThread_get_thread_ident()
-        if ident not in watching and isinstance(error, KeyboardInterrupt) and ident == main_thread:
+        if not gg_watching and isinstance(error, KeyboardInterrupt) and ident == main_thread:
             PyErr_SetInterrupt()
         elif more_urgent(error, deferred.get(ident)):
             deferred[ident] = error
@@ -1285,27 +1264,34 @@ def raise_deferred():
 def report_unraisable(args):
     """Takes the place of sys.unraisablehook after `watch`: defers what a function of ctypes would print and forget."""
     from_callback = args.exc_value is not None and "ctypes callback function" in (args.err_msg or "")
-    if from_callback and (gg_current_call() != NULL or PyThread_get_thread_ident() in watching):
+    if from_callback and (gg_current_call() != NULL or gg_watching):
         defer_error(args.exc_value)
     else:
         (former_hook or sys.__unraisablehook__)(args)
 
-def watch():
-    """Begins a part in which C may run callbacks of ctypes: `raise_deferred` raises what they raise in this thread."""
-    global former_hook
-    ident = PyThread_get_thread_ident()
-    watching[ident] = watching.get(ident, 0) + 1
-    if sys.unraisablehook is not report_unraisable:
-        former_hook, sys.unraisablehook = sys.unraisablehook, report_unraisable
+cdef int watch() except -1:
+    global former_hook, watchers, gg_watching
+    gg_hook_take()
+    try:
+        if sys.unraisablehook is not report_unraisable:
+            former_hook, sys.unraisablehook = sys.unraisablehook, report_unraisable
+        watchers += not gg_watching
+        gg_watching += 1
+    finally:
+        gg_hook_open()
+    return 0
 
-def unwatch():
-    """Ends what the last `watch` of this thread has begun."""
-    ident = PyThread_get_thread_ident()
-    watching[ident] -= 1
-    if not watching[ident]:
-        del watching[ident]
-    if not watching and sys.unraisablehook is report_unraisable:
-        sys.unraisablehook = former_hook
+cdef int unwatch() except -1:
+    global watchers, gg_watching
+    gg_hook_take()
+    try:
+        gg_watching -= 1
+        watchers -= not gg_watching
+        if not watchers and sys.unraisablehook is report_unraisable:
+            sys.unraisablehook = former_hook
+    finally:
+        gg_hook_open()
+    return 0
 
 def run_callback(function, tuple args):
     """The result of a callback, which may be a function of ctypes; raises what it raised."""

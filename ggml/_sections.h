@@ -10,8 +10,11 @@
 #ifndef GG_SECTIONS_H
 #define GG_SECTIONS_H
 #include <Python.h>
+#include <stdbool.h>
 
 enum { GG_OUTSIDE, GG_SHARED, GG_ALONE };
+enum { GG_SPARES = 64 };
+typedef struct { PyObject *v[GG_SPARES]; int n; } gg_spares;    /* pointers to use again (see _pointers.h) */
 
 #ifndef Py_GIL_DISABLED
 /* Both return the section that the thread was in: gg_section_leave(gg_section_enter(...)) goes back to it. */
@@ -23,6 +26,7 @@ static inline const char *gg_section_guard(PyObject *function, int section) {
     return NULL;
 }
 static inline int gg_sections_begin(void) { return 0; }
+static inline void gg_uncounted(PyObject *o) { (void)o; }
 #else
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -39,6 +43,7 @@ typedef struct gg_caller {
     int section;                            /* in which it is: for this thread alone */
     atomic_int taken;
     struct gg_caller *next;
+    gg_spares spares;                       /* for this thread alone */
 } gg_caller;
 static _Atomic(gg_caller *) gg_callers;
 static atomic_int gg_one_is_alone;
@@ -64,7 +69,7 @@ static void gg_sections_after_fork(void) {
     gg_turn = (PyMutex){0};
     atomic_store(&gg_one_is_alone, 0);
     for (gg_caller *c = atomic_load(&gg_callers); c; c = c->next)
-        if (c != gg_me) atomic_store(&c->sharing, 0), atomic_store(&c->taken, 0);
+        if (c != gg_me) atomic_store(&c->sharing, 0), atomic_store(&c->taken, 0), c->spares.n = 0;
 }
 static int gg_sections_begin(void) {
     return pthread_key_create(&gg_caller_key, gg_caller_left) || pthread_atfork(NULL, NULL, gg_sections_after_fork);
@@ -86,10 +91,19 @@ static gg_caller *gg_caller_new(void) {
     gg_caller_keep(c);
     return gg_me = c;
 }
+/* Whether a word that another thread has set for a few microseconds becomes 0. */
+static bool gg_soon(const atomic_int *word) {
+    for (int i = 0; i < 4000; i++) {
+        if (!atomic_load_explicit(word, memory_order_acquire)) return true;
+#if defined __x86_64__ || defined __i386__
+        if (i > 100) __builtin_ia32_pause();
+#endif
+    }
+    return false;
+}
 /* Waits until a thread is out of its section, detached from the interpreter, which may want all threads to stop. */
 static void gg_wait_for(const gg_caller *c) {
-    for (int i = 0; i < 1000; i++)
-        if (!atomic_load_explicit(&c->sharing, memory_order_acquire)) return;
+    if (gg_soon(&c->sharing)) return;
     PyThreadState *const state = PyThreadState_GetUnchecked() ? PyEval_SaveThread() : NULL;
     while (atomic_load_explicit(&c->sharing, memory_order_acquire)) gg_let_others_run();
     if (state) PyEval_RestoreThread(state);
@@ -102,13 +116,16 @@ static void gg_section_change(gg_caller *me, int section) {
     }
     me->section = section;
     if (section == GG_SHARED) {
-        atomic_store(&me->sharing, 1);
-        if (!atomic_load(&gg_one_is_alone)) return;
-        atomic_store(&me->sharing, 0);
+        do {
+            atomic_store(&me->sharing, 1);
+            if (!atomic_load(&gg_one_is_alone)) return;
+            atomic_store(&me->sharing, 0);
+        } while (gg_soon(&gg_one_is_alone));
         PyMutex_Lock(&gg_turn);             /* once this thread has it, no other one is alone */
         atomic_store(&me->sharing, 1);
         PyMutex_Unlock(&gg_turn);
     } else if (section == GG_ALONE) {
+        gg_soon(&gg_one_is_alone);          /* the mutex puts this thread to sleep, which takes longer */
         PyMutex_Lock(&gg_turn);
         atomic_store(&gg_one_is_alone, 1);
         for (const gg_caller *c = atomic_load(&gg_callers); c; c = c->next) gg_wait_for(c);
@@ -136,7 +153,7 @@ static inline void gg_section_back(int before) {
 /* ---- functions that are in a section while they run -------------------------------------------------------------- */
 /* Cython has one C function for each form of arguments, which calls all functions of that form. Its address in the
  * object of a function is replaced by one of those below, which look it up by the form. */
-enum { GG_FORMS = METH_NOARGS | METH_O | METH_FASTCALL | METH_KEYWORDS | METH_METHOD };
+enum { GG_FORMS = METH_VARARGS | METH_NOARGS | METH_O | METH_FASTCALL | METH_KEYWORDS | METH_METHOD };
 static vectorcallfunc gg_by_form[GG_FORMS + 1];
 static inline vectorcallfunc *gg_form_of(PyObject *function) {
     return &gg_by_form[((PyCFunctionObject *)function)->m_ml->ml_flags & GG_FORMS];
@@ -153,15 +170,41 @@ static PyObject *gg_call_shared(PyObject *f, PyObject *const *arguments, size_t 
 static PyObject *gg_call_alone(PyObject *f, PyObject *const *arguments, size_t n, PyObject *names) {
     return gg_call_in(GG_ALONE, f, arguments, n, names);
 }
+/* A function that takes a tuple and a dictionary has no address of this kind: it gets this one. */
+static PyObject *gg_call_with_tuple(PyObject *f, PyObject *const *arguments, size_t n, PyObject *names) {
+    PyObject *(*const method)(PyObject *, PyObject *, PyObject *) =
+        (PyObject *(*)(PyObject *, PyObject *, PyObject *))(void (*)(void))((PyCFunctionObject *)f)->m_ml->ml_meth;
+    const Py_ssize_t n_tuple = PyVectorcall_NARGS(n), n_names = names ? PyTuple_GET_SIZE(names) : 0;
+    PyObject *const tuple = PyTuple_New(n_tuple), *const named = n_names ? PyDict_New() : NULL, *result = NULL;
+    bool complete = tuple && (named || !n_names);
+    for (Py_ssize_t i = 0; complete && i < n_tuple; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(arguments[i]));
+    for (Py_ssize_t i = 0; complete && i < n_names; i++)
+        complete = !PyDict_SetItem(named, PyTuple_GET_ITEM(names, i), arguments[n_tuple + i]);
+    if (complete) result = method(f, tuple, named);
+    Py_XDECREF(tuple);
+    Py_XDECREF(named);
+    return result;
+}
 /* Lets a function of Cython run in a section from now on. Returns NULL, or what is wrong. */
 static const char *gg_section_guard(PyObject *function, int section) {
     vectorcallfunc *const own = &((PyCFunctionObject *)function)->vectorcall, *const form = gg_form_of(function);
+    if (!*own && form == &gg_by_form[METH_VARARGS | METH_KEYWORDS]) *own = gg_call_with_tuple;
     if (!*own) return "it has no vectorcall";
     if (*own == gg_call_shared || *own == gg_call_alone) return NULL;
     if (*form && *form != *own) return "another function of its form is called in another way";
     *form = *own;
     *own = section == GG_SHARED ? gg_call_shared : gg_call_alone;
     return NULL;
+}
+/* Ends the counting of references to an object that all threads use and that lives until the process ends: they would
+ * wait for each other at its counter. Python does so for functions that are written in Python. */
+static void gg_uncounted(PyObject *o) {
+#if PY_VERSION_HEX >= 0x030E0000
+    PyUnstable_Object_EnableDeferredRefcount(o);
+#else
+    if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+    o->ob_tid = 0, o->ob_ref_local = UINT32_MAX, o->ob_ref_shared = 0;
+#endif
 }
 #endif
 #endif

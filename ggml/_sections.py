@@ -5,6 +5,10 @@ from . import _core
 # Modules, or functions of a module, that read what all threads have in common and change what belongs to their
 # arguments alone. All others run alone.
 SHARED = {
+    "_core": [
+        "ggml_init", "ggml_used_mem", "ggml_get_mem_size", "ggml_get_mem_buffer", "ggml_get_no_alloc",
+        "ggml_new_buffer", "ggml_get_max_tensor_size",
+    ],
     "_ops": None,
     "_tensor": None,
     "_graph.graph": [
@@ -18,6 +22,8 @@ SHARED = {
     "_system.numbers": None,
 }  # fmt: skip
 ALONE = {"_ops.custom"}  # their callbacks are kept by the context
+# Functions that others of this package call, in whatever section these are: they touch what belongs to the thread.
+ANYWHERE = {"as_callback", "defer_error", "has_gil", "raise_deferred", "report_unraisable", "run_callback"}
 
 
 def shares(module, name):
@@ -32,10 +38,11 @@ def shares(module, name):
 
 def share(modules):
     """Puts all functions of extension modules into their sections. With a GIL that does nothing."""
-    if _core.built_for_gil():
+    if _core.has_gil():
         return
     for module in modules:
         short = module.__name__.partition(".")[2]
         for name, value in list(vars(module).items()):
-            if type(value).__name__ == "cython_function_or_method" and value.__module__ == module.__name__:
+            own = type(value).__name__ == "cython_function_or_method" and value.__module__ == module.__name__
+            if own and not (module is _core and name in ANYWHERE):
                 _core.guard(value, shares(short, name))

@@ -31,7 +31,7 @@ GENERATED = re.compile(r"\b(generated|written) by \S*(Cython|scripts/|setup\.py)
 PREFIX = re.compile(r"^GGML_(OP|UNARY_OP|GLU_OP|TYPE)_")
 
 CONSTANT = re.compile(r"<?\(?\w*\)?>?\s*(\d|[A-Z][A-Z0-9_]+\b|sizeof\b|GGML_)")  # what a divisor may begin with
-WITH = re.compile(r"\s*with\s+(?!(?:no)?gil\b).*:\s*$")
+WITH = re.compile(r"\s*with\s+(?!(?:(?:no)?gil|cython\.critical_section)\b).*:\s*$")
 ISINSTANCE = re.compile(r"\bisinstance\((?:[^()]|\([^()]*\))*?,\s*\(([^()]*)\)\s*\)")
 BUILT_IN = {name for name, value in vars(builtins).items() if isinstance(value, type)}
 DIVISION = re.compile(r"(?<![*/])(?://|[/%])=?\s*(?=\S)")

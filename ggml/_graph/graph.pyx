@@ -12,16 +12,16 @@ from .._core cimport (
     GGML_DEFAULT_GRAPH_SIZE, GGML_MAX_NAME, GGML_MAX_SRC, GGML_STATUS_ABORTED, GGML_STATUS_ALLOC_FAILED,
     GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_PARAM,
     GG_MESSAGE, allocate, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_path, arg_size,
-    arg_tensor, arg_tensors, arg_text, cbool, check_data, check_files, engine, enter, entered, fail, function_name,
-    gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context, ggml_cplan, ggml_object,
-    ggml_tensor, graph_expand, graph_new, hold_owners, name_text, pins_hold, pins_release, repr_short, section_back,
-    section_pause, wrap_graph, wrap_handle, wrap_tensor,
+    arg_tensor, arg_tensors, arg_text, cbool, check_data, check_files, compute_outside, engine, enter, entered, fail,
+    function_name, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context,
+    ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold_owners, name_text, pins_hold, pins_release,
+    repr_short, unwatch, watch, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
 from .._params cimport glu_params, unary_params
 from .record cimport compute_recorded, recorders
 from .. import _constants, _structs
-from .._core import as_callback, defer_error, unwatch, watch
+from .._core import as_callback, defer_error
 from .._io.files import save
 from .._system.messages import log
 from .._tensor.properties import GLU_NAMES
@@ -617,14 +617,7 @@ cdef int compute_nodes(gg_call *call, int first, const char *caller) except? -99
 
     Returns GGML_STATUS_SUCCESS or GGML_STATUS_ABORTED; raises if an operation, a callback or an allocation failed.
     """
-    cdef int status, section
-    if recorders:
-        status = compute_recorded(call)
-    else:
-        section = section_pause()
-        with nogil:
-            status = engine.compute(call)
-        section_back(section)
+    cdef int status = compute_recorded(call) if recorders else compute_outside(call)
     enter(caller)                                        # callbacks may have entered other functions
     if call.exception != NULL:
         error = <object><PyObject *>call.exception
@@ -669,7 +662,7 @@ cdef int run_watched(ggml_cgraph *g, gg_call *call) except? -99:
     if prepared != NULL:
         return run_prepared(prepared, call)
     check_nodes(g.nodes, 0, n)
-    prepared = engine.prepared_note(g)
+    prepared = engine.prepared_note(g, n)
     if prepared != NULL:
         return run_prepared(prepared, call)
     nodes = <ggml_tensor **>allocate(<size_t>n, sizeof(void *))

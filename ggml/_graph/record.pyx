@@ -7,8 +7,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
 from .._core cimport (
-    GGML_MAX_SRC, engine, gg_call, gg_lane, gg_nbytes, gg_node_facts, gg_profile, gg_span, ggml_tensor, section_back,
-    section_pause,
+    GGML_MAX_SRC, compute_outside, engine, gg_call, gg_lane, gg_nbytes, gg_node_facts, gg_profile, gg_span, ggml_tensor,
+    section_alone, section_back,
 )
 
 cdef struct Place:                      # where a tensor lies
@@ -41,18 +41,24 @@ cdef class Recorder:
     def start(self):
         """Receives from now on."""
         global recorders
+        cdef int section = section_alone()
         self.on = True
         receivers.append(self)
         recorders += 1
+        section_back(section)
 
     def stop(self):
         """Receives no more. A compute call that is still running is not kept."""
         global recorders
-        self.on = False
-        receivers.remove(self)
-        recorders -= 1
-        if not receivers:
-            known.clear()
+        cdef int section = section_alone()
+        try:
+            self.on = False
+            receivers.remove(self)
+            recorders -= 1
+            if not receivers:
+                known.clear()
+        finally:
+            section_back(section)
 
     cdef int add(self, Call call) except -1:
         if not self.on:
@@ -150,10 +156,7 @@ cdef int compute_recorded(gg_call *call) except? -99:
     call.profile = profile
     kept.thread = get_ident()
     kept.start = engine.clock_ns()
-    section = section_pause()
-    with nogil:
-        status = engine.compute(call)
-    section_back(section)
+    status = compute_outside(call)
     kept.end = engine.clock_ns()
     call.profile = NULL
     kept.status = status
@@ -164,6 +167,10 @@ cdef int compute_recorded(gg_call *call) except? -99:
         kept.spans = None
     finally:
         free(profile)
-    for r in receiving:
-        r.add(kept)
+    section = section_alone()
+    try:
+        for r in receiving:
+            r.add(kept)
+    finally:
+        section_back(section)
     return status

@@ -17,7 +17,7 @@ from libc.string cimport memchr, memcpy
 from .._core cimport (
     GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, check_file, engine, enter,
     fail, file_region, function_name, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, is_path, keep,
-    new_tensor, repr_short, resized, section_back, section_pause, set_name,
+    new_tensor, repr_short, resized, section_back, section_pause, set_name, unwatch, watch,
 )
 from .._enums cimport GGML_TYPE_I8
 from .._handle cimport HANDLE, opened
@@ -27,7 +27,7 @@ from .gguf cimport (
 )
 from .. import _structs
 from .files import open_regular
-from .._core import as_callback, ggml_free, ggml_init, raise_deferred, unwatch, watch
+from .._core import as_callback, ggml_free, ggml_init, raise_deferred
 
 cdef extern from *:
     """

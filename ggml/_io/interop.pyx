@@ -129,16 +129,17 @@ cdef Hold hold(ggml_tensor *t):
         return h
     for k in range(n):
         h.span += (h.shape[k] - 1) * h.strides[k]
-    h.region = engine.region_of_data(t.data)
+    h.region = engine.region_hold(t.data)
     if h.region != NULL:
         check_file(h.region)
-    if h.region != NULL and h.region.mapped:
-        engine.region_view(h.region, 1)
-        return h
+        if h.region.mapped:
+            return h
     h.owner = source_of(t)
-    if h.owner is None and h.region != NULL:
-        h.owner = region_owner(h.region)
-    h.region = NULL
+    if h.region != NULL:
+        if h.owner is None:
+            h.owner = region_owner(h.region)
+        engine.region_view(h.region, -1)
+        h.region = NULL
     return h
 
 cdef bint contiguous(Hold h, bint fortran) noexcept:

@@ -8,11 +8,11 @@ from libc.string cimport memcmp
 
 from .._core cimport (
     arg_address, arg_callback, arg_context, arg_int32, arg_path, arg_text, enter, fail, ggml_context, ggml_object,
-    wrap_handle,
+    unwatch, watch, wrap_handle,
 )
 from .numbers cimport arg_array
 from .. import _constants, _structs
-from .._core import as_callback, run_callback, raise_deferred, unwatch, watch
+from .._core import as_callback, run_callback, raise_deferred
 
 cdef extern from "stdio.h" nogil:
     FILE *fopen(const char *name, const char *mode)

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -589,3 +590,10 @@ def test_work_memory_is_freed_with_its_thread(child):
         env=os.environ | {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=4"},
     )
     assert int(out) < 20  # MiB; the memory of 60 threads would be twice as much
+
+
+def test_threads_that_share_contexts_handles_and_views(child):
+    """In a process of its own, because a fault would end it. `fuzz/programs.py --threads` does the same for longer."""
+    folder = Path(__file__).resolve().parents[2] / "fuzz" / "program"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import stress; stress.stress(3, 8)"
+    assert "8 threads" in child(code, str(folder), timeout=120)

@@ -34,6 +34,7 @@
     X(bool, data_ok, (const ggml_tensor *t))                                                                           \
     X(uint64_t, region_epoch, (void))                                                                                  \
     X(gg_region *, region_of_data, (const void *address))                                                              \
+    X(gg_region *, region_hold, (const void *address))                                                                 \
     X(void, region_view, (gg_region *region, int delta))                                                               \
     /* compute.h */                                                                                                    \
     X(int, compute, (gg_call *call))                                                                                   \
@@ -46,7 +47,7 @@
     X(const char *, algorithm_of, (ggml_tensor *node))                                                                 \
     X(int, count_steps, (ggml_tensor *const *nodes, int n, int n_threads))                                             \
     X(gg_prepared *, prepared_find, (const ggml_cgraph *graph))                                                        \
-    X(gg_prepared *, prepared_note, (const ggml_cgraph *graph))                                                        \
+    X(gg_prepared *, prepared_note, (const ggml_cgraph *graph, int n))                                                 \
     X(bool, prepared_begin, (gg_prepared *p, gg_call *call, gg_pins *pins))                                            \
     X(void, prepared_end, (gg_prepared *p))                                                                            \
     /* threads.h */                                                                                                    \

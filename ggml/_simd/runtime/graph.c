@@ -1,5 +1,6 @@
 /* Graphs in an arena: layout, the hash set of visited tensors, expansion in dependency order. */
 #include "memory.h"
+#include <stdlib.h>
 
 /* Sizes of hash tables: those of the C library, so that a graph takes the bytes that programs reserve for it. */
 static const size_t primes[] = {
@@ -200,9 +201,11 @@ static void forget(ggml_cgraph *g, int n_nodes, int n_leafs) {
     g->n_nodes = n_nodes, g->n_leafs = n_leafs;
 }
 
+static gg_lock_apart locks[64];             /* one of them belongs to each graph, and keeps its counts within bounds */
+GG_OPEN_AFTER_FORK(locks)
+
 int gg_graph_expand(ggml_cgraph *g, ggml_tensor *root, bool compute, const ggml_tensor **bad) {
-    static gg_lock locks[64];               /* one of them belongs to each graph, and keeps its counts within bounds */
-    gg_lock *const lock = &locks[((uintptr_t)g >> 4) * 0x9e3779b97f4a7c15u >> 58];
+    gg_lock *const lock = &locks[((uintptr_t)g >> 4) * 0x9e3779b97f4a7c15u >> 58].lock;
     *bad = NULL;
     gg_lock_take(lock);
     const int n_nodes = g->n_nodes, n_leafs = g->n_leafs;

@@ -10,20 +10,24 @@
 #endif
 
 /* ---- regions: an array of each kind, sorted by address ----------------------------------------------------------- */
+/* A thread in a section may enter ranges and contexts, and look them up; only one that is alone takes them out, so that
+ * what was looked up stays. The lock is for the arrays. */
 static struct { gg_region **v; size_t n, cap; uint64_t changes; } live[GG_REGION_KINDS];
 static uint64_t serials, epoch;
+static gg_lock registry;
 /* What was found last: calls look up the same ranges one after the other. It holds as long as nothing has changed. */
 static GG_OF_THREAD struct { gg_region *region; uint64_t changes; } recent[GG_REGION_KINDS];
 
-/* What threads look up changes while no other thread looks: between the two. */
 int (*gg_change_begin)(void);
 void (*gg_change_end)(int before);
 static int begin_change(void) { return gg_change_begin ? gg_change_begin() : 0; }
 static void end_change(int before) {
     if (gg_change_end) gg_change_end(before);
 }
+static inline uint64_t now(const uint64_t *count) { return __atomic_load_n(count, __ATOMIC_ACQUIRE); }
+static inline void advance(uint64_t *count) { __atomic_store_n(count, *count + 1, __ATOMIC_RELEASE); }
 
-uint64_t gg_region_epoch(void) { return epoch; }
+uint64_t gg_region_epoch(void) { return now(&epoch); }
 
 /* The first of n sorted ranges that begins after addr. */
 static size_t after(gg_region *const *v, size_t n, const void *addr) {
@@ -51,29 +55,36 @@ static inline bool holds(const gg_region *r, const void *addr) {
 }
 
 gg_region *gg_region_find(int kind, const void *addr) {
-    if (recent[kind].changes == live[kind].changes && recent[kind].region && holds(recent[kind].region, addr))
+    if (recent[kind].changes == now(&live[kind].changes) && recent[kind].region && holds(recent[kind].region, addr))
         return recent[kind].region;
+    gg_lock_take(&registry);
     const size_t i = position(kind, addr);
-    if (!i || !holds(live[kind].v[i - 1], addr)) return NULL;
-    recent[kind].changes = live[kind].changes;
-    return recent[kind].region = live[kind].v[i - 1];
+    gg_region *const r = i && holds(live[kind].v[i - 1], addr) ? live[kind].v[i - 1] : NULL;
+    if (r) recent[kind].region = r, recent[kind].changes = live[kind].changes;
+    gg_lock_open(&registry);
+    return r;
 }
 gg_region *gg_region_overlap(int kind, const void *base, size_t size) {
     gg_region *r = gg_region_find(kind, base);
     if (r) return r;
+    gg_lock_take(&registry);
     const size_t i = position(kind, base);
-    return i < live[kind].n && (uintptr_t)live[kind].v[i]->base - (uintptr_t)base < size ? live[kind].v[i] : NULL;
+    if (i < live[kind].n && (uintptr_t)live[kind].v[i]->base - (uintptr_t)base < size) r = live[kind].v[i];
+    gg_lock_open(&registry);
+    return r;
 }
 /* New pages were given these addresses: memory of a caller that was registered there was freed, and its range, which
  * may begin inside of the new one, would hide what lies behind it. */
 static void forget_callers(const void *base, size_t size) {
+    if (!gg_region_overlap(GG_ARENA, base, size)) return;
+    const int before = begin_change();
     for (gg_region *r; (r = gg_region_overlap(GG_ARENA, base, size));) {
         gg_region_remove(GG_ARENA, r);
         if (!r->ctx) gg_region_leave(r);
     }
+    end_change(before);
 }
 static bool enter_region(int kind, gg_region *r) {
-    if (r->mapped) forget_callers(r->base, r->size);
     if (live[kind].n == live[kind].cap) {
         const size_t cap = live[kind].cap ? 2 * live[kind].cap : 64;
         gg_region **v = gg_realloc(live[kind].v, cap * sizeof *v);
@@ -81,23 +92,26 @@ static bool enter_region(int kind, gg_region *r) {
         live[kind].v = v, live[kind].cap = cap;
     }
     insert(live[kind].v, live[kind].n++, r);
-    live[kind].changes++;
+    advance(&live[kind].changes);
     r->serial = ++serials;
     return true;
 }
 bool gg_region_add(int kind, gg_region *r) {
-    const int before = begin_change();
+    if (r->mapped) forget_callers(r->base, r->size);
+    gg_lock_take(&registry);
     const bool added = enter_region(kind, r);
-    end_change(before);
+    gg_lock_open(&registry);
     return added;
 }
 void gg_region_remove(int kind, gg_region *r) {
     const int before = begin_change();
+    gg_lock_take(&registry);
     if (take_out(live[kind].v, live[kind].n, r)) {
         live[kind].n--;
-        live[kind].changes++;
-        epoch++;
+        advance(&live[kind].changes);
+        advance(&epoch);
     }
+    gg_lock_open(&registry);
     end_change(before);
 }
 
@@ -120,8 +134,18 @@ static void lock(void) {
 }
 static void unlock(void) { atomic_flag_clear_explicit(&busy, memory_order_release); }
 #ifndef _WIN32
-/* A fork waits until no other thread holds the lock, which would stay locked in the child process. */
-__attribute__((constructor)) static void lock_while_forking(void) { pthread_atfork(lock, unlock, unlock); }
+/* A fork waits until no other thread holds the locks, which would stay locked in the child process. */
+static void lock_both(void) {
+    gg_lock_take(&registry);
+    lock();
+}
+static void unlock_both(void) {
+    unlock();
+    gg_lock_open(&registry);
+}
+__attribute__((constructor)) static void lock_while_forking(void) {
+    pthread_atfork(lock_both, unlock_both, unlock_both);
+}
 #endif
 
 /* Replaces the pages of a file by a reservation of their addresses; false: the addresses are free now. */
@@ -140,20 +164,20 @@ static void quarantine_remove(gg_region **at) {
     *at = r->next;
     if (!r->next) newest = at;
     take_out(by_address, q_len--, r);
-    if (!r->views) q_bytes -= r->size;
+    if (r->rests) q_bytes -= r->size;
 }
 /* Releases the oldest regions without views until at most `bytes` are reserved. */
 static void quarantine_trim(size_t bytes) {
     for (gg_region **at = &oldest; *at && q_bytes > bytes;) {
         gg_region *r = *at;
-        if (r->views) at = &r->next;
+        if (!r->rests) at = &r->next;
         else quarantine_remove(at), region_destroy(r);
     }
 }
 /* Returns the memory of a region that has no views any more; keeps its addresses unless they are too many. */
 static void region_rest(gg_region *r) {
     const size_t limit = gg_spare_addresses();
-    q_bytes += r->size;
+    q_bytes += r->size, r->rests = true;
     bool keeps = r->size <= limit;
     if (keeps && r->file) keeps = r->mapped = close_file(r);
     else if (keeps && r->mapped) gg_pages_return(r->base, r->size, limit / 8);
@@ -175,25 +199,33 @@ static bool release_reserved(void) {
     unlock();
     return before || dropped;
 }
+/* Changes the views of a range, or adds GG_FREED; returns them as they are then. */
+static int64_t views_change(gg_region *r, int64_t delta) {
+#ifdef GG_FREE_THREADED
+    return __atomic_add_fetch(&r->views, delta, __ATOMIC_ACQ_REL);
+#else
+    return r->views += delta;
+#endif
+}
 void gg_region_retire(gg_region *r) {
     atomic_store_explicit(&gg_on_exhaustion, release_reserved, memory_order_release);
     lock();
-    r->freed = true, r->next = NULL;
+    r->next = NULL;
     *newest = r, newest = &r->next;
     insert(by_address, q_len++, r);
-    if (!r->views) region_rest(r);
+    if (views_change(r, GG_FREED) == GG_FREED) region_rest(r);
     if (q_len > QUARANTINE) {
         gg_region *old = oldest;
         quarantine_remove(&oldest);
-        if (old->views) old->orphan = true;          /* leaves the list; its views keep it */
+        if (!old->rests) old->orphan = true;         /* leaves the list; its views keep it */
         else region_destroy(old);
     }
     unlock();
 }
 void gg_region_leave(gg_region *r) {
     lock();
-    const bool viewed = r->views;
-    if (viewed) r->freed = r->orphan = true;
+    r->orphan = true;
+    const bool viewed = views_change(r, GG_FREED) != GG_FREED;
     unlock();
     if (!viewed) free(r);
 }
@@ -203,45 +235,58 @@ bool gg_region_stale(const void *addr) {
     unlock();
     return stale;
 }
-gg_region *gg_region_of_data(const void *addr) {
+/* A live range: it stays while this thread is in its section. */
+static gg_region *live_with_data(const void *addr) {
     gg_region *r = gg_region_find(GG_ARENA, addr);
-    if (!r) r = gg_region_find(GG_BUFFER, addr);
+    return r ? r : gg_region_find(GG_BUFFER, addr);
+}
+gg_region *gg_region_of_data(const void *addr) {
+    gg_region *r = live_with_data(addr);
     if (r) return r;
     lock();
-    if ((r = quarantined(addr)) && !r->views) r = NULL;
+    if ((r = quarantined(addr)) && !gg_region_views(r)) r = NULL;
+    unlock();
+    return r;
+}
+gg_region *gg_region_hold(const void *addr) {
+    gg_region *r = live_with_data(addr);
+    if (r) { views_change(r, 1); return r; }
+    lock();                                         /* nothing in quarantine is released meanwhile */
+    if ((r = quarantined(addr)) && views_change(r, 1) == GG_FREED + 1) views_change(r, -1), r = NULL;
     unlock();
     return r;
 }
 void gg_region_view(gg_region *r, int delta) {
-#ifndef GG_FREE_THREADED                    /* where other threads may count views now, or free the range */
-    if (!r->freed) { r->views += delta; return; }
-#endif
-    lock();
-    r->views += delta;
-    if (!r->views && r->freed) {
-        if (r->orphan) region_destroy(r);
-        else region_rest(r);
+    if (delta > 0 || views_change(r, delta) != GG_FREED) {
+        if (delta > 0) views_change(r, delta);
+        return;
     }
+    lock();                                         /* this was the last view of a freed range */
+    if (r->orphan) region_destroy(r);
+    else region_rest(r);
     unlock();
 }
 
 /* ---- pins -------------------------------------------------------------------------------------------------------- */
 static bool pin_new(gg_pins *p, gg_region **last, const void *addr) {
-    static uint64_t ids;
-    gg_region *r = gg_region_of_data(addr);
-    if (!r) r = gg_region_find(GG_STRUCT, addr);
-    if (!r) return true;                                   /* memory of a caller that is not registered */
-    *last = r;
-    if (!p->id) p->id = gg_next(&ids);
-    if (__atomic_load_n(&r->pins, __ATOMIC_RELAXED) == p->id) return true;
+    static GG_OF_THREAD gg_numbers ids;
+    static uint64_t taken;
     if (p->n == p->cap) {
         const size_t cap = p->cap ? 2 * p->cap : 8;
         gg_region **v = gg_realloc(p->v, cap * sizeof *v);
         if (!v) return false;
         p->v = v, p->cap = cap;
     }
+    gg_region *r = gg_region_hold(addr);
+    if (!r && (r = gg_region_find(GG_STRUCT, addr))) gg_region_view(r, 1);
+    if (!r) return true;                                   /* memory of a caller that is not registered */
+    *last = r;
+    if (!p->id) p->id = gg_number(&ids, &taken);
+    if (__atomic_load_n(&r->pins, __ATOMIC_RELAXED) == p->id) {
+        gg_region_view(r, -1);
+        return true;
+    }
     __atomic_store_n(&r->pins, p->id, __ATOMIC_RELAXED);
-    gg_region_view(r, 1);
     p->v[p->n++] = r;
     return true;
 }
@@ -276,16 +321,18 @@ static struct { ggml_context **v; size_t n, cap; uint64_t changes; } contexts;
 static GG_OF_THREAD struct { ggml_context *context; uint64_t changes; } recent_context;
 
 ggml_context *gg_context_find(const void *handle) {
-    if (handle && handle == recent_context.context && recent_context.changes == contexts.changes)
+    if (handle && handle == recent_context.context && recent_context.changes == now(&contexts.changes))
         return recent_context.context;
+    gg_lock_take(&registry);
     size_t lo = 0, hi = contexts.n;
     while (lo < hi) {
         const size_t mid = (lo + hi) / 2;
         if ((uintptr_t)contexts.v[mid] < (uintptr_t)handle) lo = mid + 1; else hi = mid;
     }
-    if (lo == contexts.n || contexts.v[lo] != handle) return NULL;
-    recent_context.changes = contexts.changes;
-    return recent_context.context = contexts.v[lo];
+    ggml_context *const found = lo < contexts.n && contexts.v[lo] == handle ? contexts.v[lo] : NULL;
+    if (found) recent_context.context = found, recent_context.changes = contexts.changes;
+    gg_lock_open(&registry);
+    return found;
 }
 static bool enter_context(ggml_context *ctx) {
     if (contexts.n == contexts.cap) {
@@ -297,20 +344,22 @@ static bool enter_context(ggml_context *ctx) {
     size_t i = contexts.n++;
     for (; i && (uintptr_t)contexts.v[i - 1] > (uintptr_t)ctx; i--) contexts.v[i] = contexts.v[i - 1];
     contexts.v[i] = ctx;
-    contexts.changes++;
+    advance(&contexts.changes);
     return true;
 }
 static bool context_enter(ggml_context *ctx) {
-    const int before = begin_change();
+    gg_lock_take(&registry);
     const bool entered = enter_context(ctx);
-    end_change(before);
+    gg_lock_open(&registry);
     return entered;
 }
 static void context_leave(ggml_context *ctx) {
+    gg_lock_take(&registry);
     size_t i = 0;
     while (contexts.v[i] != ctx) i++;
     memmove(contexts.v + i, contexts.v + i + 1, (--contexts.n - i) * sizeof *contexts.v);
-    contexts.changes++;
+    advance(&contexts.changes);
+    gg_lock_open(&registry);
     free(dead[n_dead % 4096]);
     dead[n_dead++ % 4096] = ctx;
 }
@@ -372,7 +421,8 @@ void gg_context_reset(ggml_context *ctx) {
     ctx->first = ctx->last = NULL;
     ctx->n_objects = 0, ctx->closed = 0, ctx->touched = 0;
     ctx->scratch = NULL;
-    ctx->chunk->serial = ++serials, epoch++;
+    ctx->chunk->serial = ++serials;         /* alone: no lock is needed */
+    advance(&epoch);
     ctx->chunk->gaps = 0;
     if (ctx->chunk->mapped) gg_poison(ctx->chunk->base, ctx->chunk->size);
     end_change(before);
@@ -411,10 +461,28 @@ static ggml_object *place(ggml_context *ctx, int type, size_t size, size_t *need
     ggml_object *o = (ggml_object *)(ctx->chunk->base + end);
     gg_unpoison(o, sizeof *o + asked);
     *o = (ggml_object){.offs = end + sizeof *o, .size = size, .type = type};
-    if (ctx->last) ctx->last->next = o; else ctx->first = o;
-    __atomic_store_n(&ctx->last, o, __ATOMIC_RELEASE);      /* from now on its tensor is found */
-    ctx->n_objects++;
     return o;
+}
+/* From now on an object is found. */
+static void link_object(ggml_context *ctx, ggml_object *o) {
+    __atomic_store_n(ctx->last ? &ctx->last->next : &ctx->first, o, __ATOMIC_RELEASE);
+    __atomic_store_n(&ctx->last, o, __ATOMIC_RELEASE);
+    ctx->n_objects++;
+}
+/* What a new tensor is made of: a complete tensor, the bytes of its data and whether they are its own, or what it
+ * views. */
+typedef struct { const ggml_tensor *node; size_t nbytes; bool own, scratch; void *data, *buffer; } content;
+static void fill(ggml_context *ctx, ggml_tensor *t, const content *c) {
+    gg_copy_tensor(t, c->node);
+    if (c->node->view_src) {
+        t->data = c->data ? (uint8_t *)c->data + c->node->view_offs : NULL;
+        t->buffer = c->buffer;
+    } else if (c->own) {
+        t->data = t + 1;
+        if (ctx->chunk->warm) memset(t->data, 0, c->nbytes);    /* as fresh pages would be */
+    } else if (c->scratch && gg_scratch_fits(ctx, c->nbytes)) {
+        t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += padded(c->nbytes);
+    }
 }
 static void go_on_in(ggml_context *ctx, gg_region *chunk) {
     const size_t end = chunk_end(ctx);
@@ -424,11 +492,14 @@ static void go_on_in(ggml_context *ctx, gg_region *chunk) {
     __atomic_store_n(&ctx->chunk, chunk, __ATOMIC_RELEASE);
     ctx->touched = 0;
 }
-ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t *need) {
+/* c: of a tensor; else NULL. */
+static ggml_object *add_object(ggml_context *ctx, int type, size_t size, const content *c, size_t *need) {
     while (true) {
         size_t grow = 0;
         gg_lock_take(&ctx->lock);
         ggml_object *const o = place(ctx, type, size, need, &grow);
+        if (o && c) fill(ctx, (ggml_tensor *)(o + 1), c);
+        if (o) link_object(ctx, o);
         gg_lock_open(&ctx->lock);
         if (o || !grow) return o;
         gg_region *const chunk = chunk_new(ctx, NULL, grow);
@@ -487,24 +558,14 @@ bool gg_set_contiguous(ggml_tensor *t, size_t *nbytes) {
 bool gg_scratch_fits(const ggml_context *ctx, size_t nbytes) {
     return !ctx->scratch || padded(nbytes) <= ctx->scratch_size - ctx->scratch_used;
 }
+ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t *need) {
+    return add_object(ctx, type, size, NULL, need);
+}
 ggml_tensor *gg_context_tensor(ggml_context *ctx, const ggml_tensor *node, size_t nbytes, size_t *need) {
-    const bool alloc = !node->view_src && !ctx->no_alloc, own = alloc && !ctx->scratch;
-    ggml_object *o = gg_context_object(ctx, GGML_OBJECT_TYPE_TENSOR, sizeof *node + (own ? nbytes : 0), need);
-    if (!o) return NULL;
-    ggml_tensor *t = (ggml_tensor *)(o + 1);
-    gg_copy_tensor(t, node);
-    if (own) {
-        t->data = t + 1;
-        if (ctx->chunk->warm) memset(t->data, 0, nbytes);   /* as fresh pages would be */
-    } else if (alloc) {
-        gg_lock_take(&ctx->lock);
-        if (gg_scratch_fits(ctx, nbytes))
-            t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += padded(nbytes);
-        gg_lock_open(&ctx->lock);
-    }
-    if (node->view_src) {
-        t->data = node->view_src->data ? (uint8_t *)node->view_src->data + node->view_offs : NULL;
-        t->buffer = node->view_src->buffer;
-    }
-    return t;
+    content c = {.node = node, .nbytes = nbytes};
+    if (node->view_src) c.data = node->view_src->data, c.buffer = node->view_src->buffer;
+    else if (!ctx->no_alloc) c.scratch = ctx->scratch, c.own = !c.scratch;
+    ggml_object *const o =
+        add_object(ctx, GGML_OBJECT_TYPE_TENSOR, sizeof *node + (c.own ? nbytes : 0), &c, need);
+    return o ? (ggml_tensor *)(o + 1) : NULL;
 }

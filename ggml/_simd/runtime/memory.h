@@ -18,14 +18,15 @@ typedef struct gg_region {
     size_t size;
     ggml_context *ctx;      /* ARENA: its context; NULL after that was freed, while the caller's memory lives */
     void *owner;            /* memory of a caller: its Python object; for an ARENA a weak reference (see _core.pyx) */
-    int64_t views;          /* NumPy and DLPack views, running computations. The pages are unmapped once the region is
-                             * freed and its last view is released */
+    int64_t views;          /* NumPy and DLPack views, running computations, and GG_FREED: see gg_region_views. The
+                             * pages are unmapped once the region is freed and its last view is released */
     uint64_t pins;          /* the id of the gg_pins that pinned it last */
     uint64_t serial;        /* a new number whenever the range is registered, or its context is reset */
     size_t used;            /* ARENA: bytes in use, after its context has stopped filling it */
     bool mapped, warm;      /* pages of this library; pages of a freed arena, not zeroed */
     gg_mapped *file;        /* of pages of a file; else NULL */
-    bool freed, orphan;     /* in quarantine; not in it (any more) and kept by views */
+    bool rests;             /* in quarantine, without views: its pages went back */
+    bool orphan;            /* freed, not in quarantine (any more), and kept by views */
     struct gg_region *next; /* in quarantine: the region that was freed after this one */
     size_t slack, gaps;     /* ARENA, sanitizer builds: bytes for red zones beyond the context's, those in use */
     struct gg_region *prev; /* earlier chunk of a context that grows */
@@ -41,10 +42,21 @@ void gg_region_retire(gg_region *r);
 void gg_region_leave(gg_region *r);                           /* the same for memory of a caller */
 /* addr lies in a freed arena that is still in quarantine */
 bool gg_region_stale(const void *addr);
-void gg_region_view(gg_region *r, int delta);                 /* counts views; unmaps the pages after the last */
 gg_region *gg_region_of_data(const void *addr);               /* ARENA, BUFFER or freed but still viewed; NULL: none */
-/* Called before and after ranges and contexts are entered or taken out, so that no other thread looks them up
- * meanwhile; the second with the result of the first. NULL: the GIL sees to it. _core.pyx sets them. */
+/* One view more of a live range, one less of any; unmaps the pages after the last. */
+void gg_region_view(gg_region *r, int delta);
+gg_region *gg_region_hold(const void *addr);                  /* the same as _of_data, with one view more */
+/* The views of a range. In one word with them, GG_FREED says that it was retired: who adds the flag to no view, or
+ * takes the last view from it, releases the pages. */
+#define GG_FREED ((int64_t)1 << 62)
+static inline int64_t gg_region_views(const gg_region *r) {
+    return __atomic_load_n(&r->views, __ATOMIC_ACQUIRE) & ~GG_FREED;
+}
+static inline bool gg_region_freed(const gg_region *r) {
+    return __atomic_load_n(&r->views, __ATOMIC_ACQUIRE) >= GG_FREED;
+}
+/* Called before and after ranges and contexts are taken out, so that no other thread has looked them up; the second
+ * with the result of the first. NULL: the GIL sees to it. _core.pyx sets them. */
 extern int (*gg_change_begin)(void);
 extern void (*gg_change_end)(int before);
 /* Called with each range of a context that is released, before it goes; NULL: nobody asks (prepare.c sets it). */

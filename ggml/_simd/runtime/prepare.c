@@ -15,11 +15,23 @@ typedef struct gg_held { gg_region *region; const uint8_t *base; uint64_t serial
 
 static gg_prepared *table[BUCKETS];
 static size_t n_graphs, n_bytes;
-static uint64_t uses;
-static gg_lock lock;    /* of the four, and of the fields of an entry that no thread uses (busy) */
+static uint64_t entered;        /* graphs that were entered so far: the clock of `used` */
+/* Each is of a part of the table, and of the fields of its entries that no thread uses (busy). The last one is of the
+ * whole: a thread that enters or unlinks takes it first. */
+enum { LOCKS = 16 };
+static gg_lock_apart locks[LOCKS + 1];
+static gg_lock *const change = &locks[LOCKS].lock;
+GG_OPEN_AFTER_FORK(locks)
 
-static gg_prepared **bucket(const ggml_cgraph *g) {
-    return &table[((uintptr_t)g >> 4) * 0x9e3779b97f4a7c15u >> 56];
+static size_t place(const ggml_cgraph *g) { return ((uintptr_t)g >> 4) * 0x9e3779b97f4a7c15u >> 56; }
+static gg_prepared **bucket(const ggml_cgraph *g) { return &table[place(g)]; }
+static gg_lock *lock_of(const ggml_cgraph *g) { return &locks[place(g) % LOCKS].lock; }
+static void count_bytes(size_t more) {      /* or less: modulo 2^64 */
+#ifdef GG_FREE_THREADED
+    __atomic_fetch_add(&n_bytes, more, __ATOMIC_RELAXED);
+#else
+    n_bytes += more;
+#endif
 }
 static gg_prepared *lookup(const ggml_cgraph *g) {
     gg_prepared *p = *bucket(g);
@@ -34,36 +46,43 @@ static void discard(gg_prepared *p) {
     free(p->nodes), free(p->tensors), free(p->snapshots), free(p->regions);
     p->nodes = p->tensors = NULL, p->snapshots = NULL, p->regions = NULL;
     p->n_nodes = 0, p->n_tensors = p->n_regions = 0, p->outside = false;
-    n_bytes -= p->bytes;
+    count_bytes(-p->bytes);
     p->bytes = 0;
 }
 static void unlink_entry(gg_prepared *p) {
+    gg_lock *const lock = lock_of(p->graph);
+    gg_lock_take(lock);
     gg_prepared **at = bucket(p->graph);
     while (*at != p) at = &(*at)->next;
     *at = p->next;
     n_graphs--;
-    if (p->busy) { p->forgotten = true; return; }
+    const bool busy = p->forgotten = p->busy;
+    gg_lock_open(lock);
+    if (busy) return;                       /* freed by the thread that uses it */
     discard(p);
     free(p);
 }
 /* Drops the prepared forms of graphs that lie in this range. */
 static void prepared_forget(const gg_region *region) {
-    gg_lock_take(&lock);
+    gg_lock_take(change);
     for (int i = 0; i < BUCKETS && n_graphs; i++)
         for (gg_prepared *p = table[i], *next; p; p = next) {
             next = p->next;
             if ((uintptr_t)p->graph - (uintptr_t)region->base < region->size) unlink_entry(p);
         }
-    gg_lock_open(&lock);
+    gg_lock_open(change);
 }
 /* Makes room for another graph by dropping those that were not used for the longest time. */
 static bool make_room(size_t bytes, const gg_prepared *keep) {
     if (bytes > MOST_BYTES) return false;
     while (n_graphs > MOST_GRAPHS || n_bytes + bytes > MOST_BYTES) {
         gg_prepared *oldest = NULL;
-        for (int i = 0; i < BUCKETS; i++)
+        for (int i = 0; i < BUCKETS; i++) {
+            gg_lock_take(&locks[i % LOCKS].lock);
             for (gg_prepared *p = table[i]; p; p = p->next)
                 if (p != keep && !p->busy && (!oldest || p->used < oldest->used)) oldest = p;
+            gg_lock_open(&locks[i % LOCKS].lock);
+        }
         if (!oldest) return false;
         unlink_entry(oldest);
     }
@@ -81,22 +100,22 @@ static void collect(collection *c, ggml_tensor *t) {
     if (!c->seen[at]) c->v[c->n++] = c->seen[at] = t;
 }
 /* All nodes, and the sources of those that compute. Those whose data is used come first; *n_data is their number. */
-static bool collect_tensors(const ggml_cgraph *g, collection *c, size_t *n_data) {
-    size_t most = (size_t)g->n_nodes;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < GGML_MAX_SRC && computes(g->nodes[i]); k++) most += g->nodes[i]->src[k] != NULL;
+static bool collect_tensors(const gg_prepared *p, collection *c, size_t *n_data) {
+    size_t most = (size_t)p->n_nodes;
+    for (int i = 0; i < p->n_nodes; i++)
+        for (int k = 0; k < GGML_MAX_SRC && computes(p->nodes[i]); k++) most += p->nodes[i]->src[k] != NULL;
     for (c->n_seen = 16; c->n_seen < 2 * most;) c->n_seen *= 2;
     c->v = gg_malloc((most + 1) * sizeof *c->v), c->seen = gg_calloc(c->n_seen, sizeof *c->seen);
     if (!c->v || !c->seen) return false;
-    for (int i = 0; i < g->n_nodes; i++) {
-        ggml_tensor *const t = g->nodes[i];
+    for (int i = 0; i < p->n_nodes; i++) {
+        ggml_tensor *const t = p->nodes[i];
         if (!computes(t)) continue;
         collect(c, t);
         for (int k = 0; k < GGML_MAX_SRC; k++)
             if (t->src[k]) collect(c, t->src[k]);
     }
     *n_data = c->n;
-    for (int i = 0; i < g->n_nodes; i++) collect(c, g->nodes[i]);
+    for (int i = 0; i < p->n_nodes; i++) collect(c, p->nodes[i]);
     return true;
 }
 static bool outside(const ggml_tensor *t) { return !gg_is_empty(t) && !gg_data_ok(t); }
@@ -105,9 +124,9 @@ static gg_snapshot snapshot(const ggml_tensor *t) {
     memcpy(&s, t, sizeof s);
     return s;
 }
-static bool keep_tensors(gg_prepared *p, const ggml_cgraph *g) {
+static bool keep_tensors(gg_prepared *p) {
     collection c = {.n = 0};
-    const bool collected = collect_tensors(g, &c, &p->n_data);
+    const bool collected = collect_tensors(p, &c, &p->n_data);
     free(c.seen);
     p->tensors = c.v, p->n_tensors = c.n;
     if (!collected || !(p->snapshots = gg_malloc((c.n + 1) * sizeof *p->snapshots))) return false;
@@ -120,25 +139,27 @@ static bool keep_regions(gg_prepared *p) {
     bool kept = gg_pin(&pins, p->nodes, p->n_nodes) && (p->regions = gg_malloc((pins.n + 1) * sizeof *p->regions));
     for (size_t i = 0; kept && i < pins.n; i++) {
         gg_region *const r = pins.v[i];
-        kept = !r->freed;                               /* memory that only views keep is not worth the trouble */
+        kept = !gg_region_freed(r);                     /* memory that only views keep is not worth the trouble */
         p->regions[p->n_regions++] = (gg_held){.region = r, .base = r->base, .serial = r->serial};
     }
     gg_unpin(&pins);
     p->epoch = gg_region_epoch();
     return kept;
 }
-static bool prepare(gg_prepared *p, const ggml_cgraph *g) {
-    const size_t n = (size_t)g->n_nodes;
-    if (!(p->nodes = gg_malloc((n + 1) * sizeof *p->nodes))) return false;
-    memcpy(p->nodes, g->nodes, n * sizeof *p->nodes);
-    p->n_nodes = g->n_nodes;
-    return keep_tensors(p, g) && keep_regions(p);
+static bool prepare(gg_prepared *p, const ggml_cgraph *g, int n) {
+    if (!(p->nodes = gg_malloc(((size_t)n + 1) * sizeof *p->nodes))) return false;
+    memcpy(p->nodes, g->nodes, (size_t)n * sizeof *p->nodes);
+    p->n_nodes = n;
+    return keep_tensors(p) && keep_regions(p);
 }
 static void enter(const ggml_cgraph *g) {
     gg_prepared *const p = make_room(0, NULL) ? gg_calloc(1, sizeof *p) : NULL;
     if (!p) return;
-    *p = (gg_prepared){.graph = g, .next = *bucket(g), .wait = 1, .used = gg_next(&uses)};
+    __atomic_store_n(&entered, entered + 1, __ATOMIC_RELAXED);
+    *p = (gg_prepared){.graph = g, .next = *bucket(g), .wait = 1, .used = entered};
+    gg_lock_take(lock_of(g));
     *bucket(g) = p;
+    gg_lock_open(lock_of(g));
     n_graphs++;
     gg_on_release = prepared_forget;
 }
@@ -149,26 +170,32 @@ static void let_go(gg_prepared *p) {
     discard(p);
     free(p);
 }
-gg_prepared *gg_prepared_note(const ggml_cgraph *g) {
-    for (int i = 0; i < g->n_nodes; i++)                /* a callback may change the nodes after its own */
+gg_prepared *gg_prepared_note(const ggml_cgraph *g, int n) {
+    for (int i = 0; i < n; i++)                         /* a callback may change the nodes after its own */
         if (gg_op(g->nodes[i]->op)->flags & GG_FLAG_CALLBACK) return NULL;
-    gg_lock_take(&lock);
+    gg_lock_take(change);
     gg_prepared *p = lookup(g);
     if (!p) enter(g);
-    if (!p || p->busy || p->snapshots || ++p->seen < p->wait) { gg_lock_open(&lock); return NULL; }
-    p->busy = true;
-    gg_lock_open(&lock);
-    bool prepared = prepare(p, g);
-    gg_lock_take(&lock);
+    gg_lock_take(lock_of(g));
+    gg_lock_open(change);
+    const bool often = p && !p->busy && !p->snapshots && ++p->seen >= p->wait;
+    if (often) p->busy = true;
+    gg_lock_open(lock_of(g));
+    if (!often) return NULL;
+    bool prepared = prepare(p, g, n);
     if (prepared) {
         p->bytes = (size_t)p->n_nodes * (sizeof *p->nodes + 2 * sizeof(gg_step))
             + p->n_tensors * (2 * sizeof(void *) + sizeof(gg_snapshot));
-        n_bytes += p->bytes;
+        count_bytes(p->bytes);
+        gg_lock_take(change);
         prepared = make_room(0, p);
+        gg_lock_open(change);
     }
-    if (!prepared) discard(p), p->seen = 0, let_go(p), p = NULL;
-    gg_lock_open(&lock);
-    return p;
+    if (prepared) return p;
+    gg_lock_take(lock_of(g));
+    discard(p), p->seen = 0, let_go(p);
+    gg_lock_open(lock_of(g));
+    return NULL;
 }
 
 /* ---- using ------------------------------------------------------------------------------------------------------- */
@@ -209,18 +236,19 @@ static bool valid(gg_prepared *p, const ggml_cgraph *g) {
     return still_readable(p);
 }
 gg_prepared *gg_prepared_find(const ggml_cgraph *g) {
-    gg_lock_take(&lock);
+    gg_lock *const lock = lock_of(g);
+    gg_lock_take(lock);
     gg_prepared *const p = lookup(g);
     const bool usable = p && !p->busy && p->snapshots;
-    if (usable) p->busy = true;
-    gg_lock_open(&lock);
+    if (usable) p->busy = true, p->used = __atomic_load_n(&entered, __ATOMIC_RELAXED);
+    gg_lock_open(lock);
     if (!usable || valid(p, g)) return usable ? p : NULL;
-    gg_lock_take(&lock);
+    gg_lock_take(lock);
     discard(p);                                         /* graphs that change often are prepared less often */
     p->seen = 0;
     if (p->wait < LONGEST_WAIT) p->wait *= 2;
     let_go(p);
-    gg_lock_open(&lock);
+    gg_lock_open(lock);
     return NULL;
 }
 bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins) {
@@ -245,11 +273,11 @@ bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins) {
         pins->v[pins->n++] = p->regions[i].region;
     }
     call->nodes = p->nodes, call->n_nodes = p->n_nodes, call->plan = plan;
-    p->used = gg_next(&uses);
     return true;
 }
 void gg_prepared_end(gg_prepared *p) {
-    gg_lock_take(&lock);
+    gg_lock *const lock = lock_of(p->graph);
+    gg_lock_take(lock);
     let_go(p);
-    gg_lock_open(&lock);
+    gg_lock_open(lock);
 }

@@ -24,7 +24,7 @@ typedef struct gg_prepared {
     gg_plan plans[2];
     int older;                          /* index of the plan to replace next */
     size_t bytes;
-    uint64_t used;                      /* when it was last used, as a count of uses */
+    uint64_t used;                      /* when it was last used: how many graphs had been entered */
     int seen, wait;                     /* computes since the last change; how many pass before a plan is kept */
     bool busy, forgotten;               /* it is being computed; to be freed after that */
     struct gg_prepared *next;
@@ -33,9 +33,9 @@ typedef struct gg_prepared {
 /* The prepared form of a graph, if its tensors, and the memory they lie in, are as when it was checked. Else NULL. It
  * is this thread's until gg_prepared_end: a compute of the same graph meanwhile has none. */
 gg_prepared *gg_prepared_find(const ggml_cgraph *graph);
-/* Tells that all nodes of a graph were just found valid. Returns its prepared form if it has been computed often enough
- * since its last change, else NULL. */
-gg_prepared *gg_prepared_note(const ggml_cgraph *graph);
+/* Tells that the first n nodes of a graph, all it had, were just found valid. Returns its prepared form if it has been
+ * computed often enough since its last change, else NULL. */
+gg_prepared *gg_prepared_note(const ggml_cgraph *graph, int n);
 /* Fills in nodes and plan of a call, and holds the memory that the nodes use; false: no memory, and it has ended. */
 bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins);
 void gg_prepared_end(gg_prepared *p);

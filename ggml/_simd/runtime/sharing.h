@@ -6,7 +6,9 @@
 #include <stdint.h>
 #ifdef GG_FREE_THREADED
 #include <stdatomic.h>
+#include <string.h>
 #ifndef _WIN32
+#include <pthread.h>
 #include <sched.h>
 #endif
 
@@ -16,8 +18,9 @@
 #else
 #define GG_OF_THREAD _Thread_local
 #endif
-/* A lock for a few instructions. Zeroed memory is an open one. */
+/* A lock for a few instructions. Zeroed memory is an open one. In an array of locks each has its cache line. */
 typedef struct { atomic_bool taken; } gg_lock;
+typedef struct { _Alignas(64) gg_lock lock; } gg_lock_apart;
 static inline void gg_lock_take(gg_lock *lock) {
     for (int i = 1; atomic_exchange_explicit(&lock->taken, true, memory_order_acquire); i++) {
 #ifndef _WIN32
@@ -26,12 +29,35 @@ static inline void gg_lock_take(gg_lock *lock) {
     }
 }
 static inline void gg_lock_open(gg_lock *lock) { atomic_store_explicit(&lock->taken, false, memory_order_release); }
-static inline uint64_t gg_next(uint64_t *count) { return __atomic_add_fetch(count, 1, __ATOMIC_RELAXED); }
+/* Locks of a file that threads may hold while another one forks: in the child they are open. What they protect must be
+ * sound after every instruction. */
+#ifdef _WIN32
+#define GG_OPEN_AFTER_FORK(locks)
+#else
+#define GG_OPEN_AFTER_FORK(locks)                                                                                      \
+    static void open_after_fork(void) { memset(locks, 0, sizeof locks); }                                              \
+    __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, open_after_fork); }
+#endif
+/* Numbers of which each is given once. A thread takes many at a time, so that threads seldom wait for the counter. */
+typedef struct { uint64_t last, end; } gg_numbers;
+static inline uint64_t gg_number(gg_numbers *own, uint64_t *taken) {
+    if (own->last == own->end) {
+        own->end = __atomic_add_fetch(taken, 1 << 20, __ATOMIC_RELAXED);
+        own->last = own->end - (1 << 20);
+    }
+    return ++own->last;
+}
 #else
 #define GG_OF_THREAD
 typedef struct { char unused; } gg_lock;
+typedef struct { gg_lock lock; } gg_lock_apart;
+#define GG_OPEN_AFTER_FORK(locks)
 static inline void gg_lock_take(gg_lock *lock) { (void)lock; }
 static inline void gg_lock_open(gg_lock *lock) { (void)lock; }
-static inline uint64_t gg_next(uint64_t *count) { return ++*count; }
+typedef struct { uint64_t last; } gg_numbers;
+static inline uint64_t gg_number(gg_numbers *own, uint64_t *taken) {
+    (void)taken;
+    return ++own->last;
+}
 #endif
 #endif

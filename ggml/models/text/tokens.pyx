@@ -11,6 +11,7 @@ algorithm grows with the text's length times the number of different lengths of 
 
 import os
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.float cimport DBL_MAX
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
@@ -274,12 +275,16 @@ cdef class TokenTable:
         return self.slot_of(data, size, h).token
 
     cdef int find_lengths(self) except -1:
-        """Fills `lengths` and `first`."""
+        """Fills `lengths` and `first`, unless they are filled."""
+        with cython.critical_section(self):  # of several threads without a GIL, one fills them
+            if self.lengths == NULL:
+                self.fill_lengths()
+        return 0
+
+    cdef int fill_lengths(self) except -1:
         cdef Py_ssize_t i, at = 0
         cdef list sets = [set() for _ in range(256)]
         cdef Py_ssize_t* lengths
-        if self.lengths != NULL:
-            return 0
         for i in range(self.count):
             if self.start[i + 1] > self.start[i]:
                 (<set>sets[self.data[self.start[i]]]).add(self.start[i + 1] - self.start[i])
