@@ -2,7 +2,7 @@
 
     python recording.py PROGRAM RECORD     runs a program and writes down the answers of `llama_cpp.Llama`
     python recording.py --compare A B      prints where two records differ; ends with 1 if they do
-    python recording.py --gaps A B         prints how far apart the logits are where texts part, by the installed package
+    python recording.py --gaps A B         prints how far apart logits are where texts part, by the installed package
 
 Assertions of the program are computed and not checked, since they say what holds for one of the packages. Answers are
 compared by their order. Texts with a temperature above 0 are drawn with random numbers, and are counted alone.
