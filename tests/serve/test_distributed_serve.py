@@ -29,7 +29,7 @@ def test_one_rank_does_not_follow(tmp_path):
 
 
 @pytest.mark.skipif(comm.size == 1, reason="needs mpiexec")
-@pytest.mark.parametrize("draft", [None, "ngram"])
+@pytest.mark.parametrize("draft", [None, "ngram", "model"])
 def test_answers_of_a_divided_model(draft, tmp_path_factory):
     """They are those of one rank, in exact mode bit by bit; texts share pages, are put back and sampled meanwhile."""
     folder = tmp_path_factory.mktemp("divided")
@@ -40,6 +40,8 @@ def test_answers_of_a_divided_model(draft, tmp_path_factory):
         follow(runners)
     else:
         leader, drafts = Leader(runners), {name: draft for name in models if draft}
+        if draft == "model":  # of the first rank alone
+            drafts = {name: load(path, n_ctx=256, n_seq=4, threads=1) for name, path in paths.items()}
         with TestClient(app(models, drafts=drafts, **{**SETTINGS, "tokens": 300})) as client:
 
             def ask(name, prompt):
