@@ -102,7 +102,7 @@ def rwkv7(c: Fields) -> Keys:
     return keys | {f"attention.{name}_lora_rank": rank(c, *setting) for name, setting in RANKS.items()}
 
 
-def unused(c: Fields) -> dict[str, np.ndarray]:
+def unused(c: Fields, keys: Keys) -> dict[str, np.ndarray]:
     """The first layer's share of its own values, which nothing reads, but llama.cpp asks for."""
     width, low = c.integer("hidden_size"), rank(c, *RANKS["iclr"])
     shapes: list[tuple[int, ...]] = [(width,), (low, width), (width, low)]
