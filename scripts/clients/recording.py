@@ -2,7 +2,7 @@
 
     python recording.py PROGRAM RECORD     runs a program and writes down the answers of `llama_cpp.Llama`
     python recording.py --compare A B      prints where two records differ; ends with 1 if they do
-    python recording.py --gaps A B         prints how far apart logits are where texts part, by the installed package
+    python recording.py --gaps A B         prints the logits where texts part, by the installed package
 
 Assertions of the program are computed and not checked, since they say what holds for one of the packages. Answers are
 compared by their order. Texts with a temperature above 0 are drawn with random numbers, and are counted alone.
@@ -114,7 +114,7 @@ def read(*paths):
 
 
 def gaps(first, second):
-    """Prints the logits of the tokens at which texts part, as the installed package computes them."""
+    """Prints the logits of the tokens where texts part, and the largest, as the installed package computes them."""
     import llama_cpp
     import model
 
@@ -122,14 +122,15 @@ def gaps(first, second):
     llama = llama_cpp.Llama(model.path(), n_ctx=1024, logits_all=True, verbose=False)
     for i, (a, b) in enumerate(zip(*records)):
         at = common(ids[0][i], ids[1][i])
-        if a["answer"] == b["answer"] or a["temperature"] > 0 or at in (0, len(ids[0][i]), len(ids[1][i])):
+        if a["answer"] == b["answer"] or a["temperature"] > 0 or not at:
             continue
         llama.reset()
         llama.eval(ids[0][i][:at])
         logits = llama.scores[at - 1]
-        pair = [(llama.detokenize([token]).decode(errors="replace"), round(float(logits[token]), 3))
-                for token in (ids[0][i][at], ids[1][i][at])]  # fmt: skip
-        print(f"answer {i}: token {at}: {pair[0]} or {pair[1]}; the largest is {max(logits):.3f}")
+        pair = [found[i][at] for found in ids if at < len(found[i])]  # the last token of a text is not always there
+        best = sorted(range(len(logits)), key=lambda token: -logits[token])[:4]
+        texts = [f"{llama.detokenize([token])!r} {logits[token]:.2f}" for token in (*pair, *best)]
+        print(f"answer {i}: token {at}:", *texts[: len(pair)], "; largest:", *texts[len(pair) :])
 
 
 def compare(first, second):
