@@ -201,29 +201,6 @@ def test_the_end_of_a_row_is_in_the_encoder(tmp_path):
     assert keys["clip.projector_type"] == "pixtral"
 
 
-def write_resampler(path, version=3):
-    """A tiny encoder of MiniCPM-V."""
-    writer = gguf.GGUFWriter(path, "clip")
-    writer.add_bool("clip.has_vision_encoder", True)
-    writer.add_bool("clip.use_gelu", True)
-    writer.add_string("clip.projector_type", "resampler")
-    writer.add_int32("clip.minicpmv_version", version)
-    sizes = {"image_size": 40, "patch_size": 4, "embedding_length": 32, "feed_forward_length": 48, "block_count": 1,
-             "projection_dim": 0, "attention.head_count": 4}  # fmt: skip
-    for name, size in sizes.items():
-        writer.add_uint32(f"clip.vision.{name}", size)
-    writer.add_float32("clip.vision.attention.layer_norm_epsilon", 1e-6)
-    for name in ("image_mean", "image_std"):
-        writer.add_array(f"clip.vision.{name}", [0.5] * 3)
-    for name, values in hf_images.resampler().items():
-        writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
 def minicpm_in_numpy(pixels, w):
     """The results of this encoder, of the pixels [height, width, 3] of a tile."""
     rows, columns = pixels.shape[0] // 4, pixels.shape[1] // 4
@@ -264,7 +241,7 @@ def minicpm_in_numpy(pixels, w):
 
 
 def test_minicpm_agrees_with_its_formulas(tmp_path):
-    tower, w = Tower(write_resampler(tmp_path / "a.gguf")), hf_images.resampler()
+    tower, w = Tower(hf_images.write_resampler(tmp_path / "a.gguf")), hf_images.resampler()
     for size, count in (((40, 40), 1), ((37, 20), 1), ((200, 40), 6)):
         tiles, grid = tower.tiles(hf_images.picture(*size), "test")
         encoded = tower.encode(hf_images.picture(*size), "test")
@@ -274,7 +251,7 @@ def test_minicpm_agrees_with_its_formulas(tmp_path):
     assert encoded.prompt == ["<image>", 0, "</image>", *(part for i in range(1, 6) for part in
                                                           ("<slice>", i, "</slice>"))]  # fmt: skip
     tower.close()
-    tower = Tower(write_resampler(tmp_path / "b.gguf", 2))
+    tower = Tower(hf_images.write_resampler(tmp_path / "b.gguf", 2))
     marks = tower.encode(hf_images.picture(70, 70), "test").prompt
     assert marks[:5] == ["<image>", 0, "</image>", "<slice>", "<image>"] and marks[-2:] == ["</image>", "</slice>"]
     assert [part for part in marks if isinstance(part, int)] == list(range(marks.count("<image>")))
