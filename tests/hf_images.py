@@ -208,8 +208,8 @@ def write_resampler(path: Path, version: int = 3, side: int = 10) -> Path:
     writer.add_bool("clip.use_gelu", True)
     writer.add_string("clip.projector_type", "resampler")
     writer.add_int32("clip.minicpmv_version", version)
-    sizes = {"image_size": 4 * side, "patch_size": 4, "embedding_length": 32, "feed_forward_length": 48, "block_count": 1,
-             "projection_dim": 0, "attention.head_count": 4}  # fmt: skip
+    sizes = {"image_size": 4 * side, "patch_size": 4, "embedding_length": 32, "feed_forward_length": 48,
+             "block_count": 1, "projection_dim": 0, "attention.head_count": 4}  # fmt: skip
     for name, size in sizes.items():
         writer.add_uint32(f"clip.vision.{name}", size)
     writer.add_uint32("clip.minicpmv_query_num", 6)
