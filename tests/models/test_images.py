@@ -263,7 +263,7 @@ def test_minicpm_agrees_with_its_formulas(tmp_path):
     "change, drop, message",
     [
         ({"clip.vision.projector.scale_factor": 3}, (), "scale_factor' is 3: need 2 or 4"),
-        ({"clip.vision.image_size": 1024}, (), "pictures become 65536 patches: need at most 16384"),
+        ({"clip.vision.image_size": 1024}, (), "pictures become 65536 patches: need at most 4096"),
         ({"clip.vision.wa_layer_indexes": [7]}, (), r"wa_layer_indexes' is \[7\]: need a layer below 3"),
         ({}, ("v.vit_merger.ds_ffn_up.weight",), "tensor 'v.vit_merger.ds_ffn_up.weight' is missing"),
         ({}, ("v.position_embd.weight",), "need a square|'v.position_embd.weight' is missing"),

@@ -29,7 +29,7 @@ NODES_PER_LAYER = 64  # room in a graph
 KEPT_BYTES = 32 << 20  # most embeddings that are kept
 KEPT_GRAPHS = 2
 MOST_PIXELS = 1 << 26  # of a picture in tiles
-MOST_PATCHES = 1 << 14  # of a part of a picture, where no table of positions has one for each
+MOST_PATCHES = 1 << 12  # of a part of a picture, where no table of positions has one for each
 LARGEST_SQUARE = 1 << 10  # pixels of the side of what becomes a token
 
 
