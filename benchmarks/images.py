@@ -1,12 +1,13 @@
-"""Shows how fast pictures are encoded, and in how much memory, beside PyTorch.
+"""Shows how fast pictures are encoded, and in how much memory, beside PyTorch and llama.cpp's mtmd.
 
-    python benchmarks/images.py [--torch PYTHON] [--threads N] [--rounds N] [--folder FOLDER] [--only TEXT] [--tiny]
-                                [--json FILE]
+    python benchmarks/images.py [--torch PYTHON] [--mtmd PYTHON] [--threads N] [--rounds N] [--folder FOLDER]
+                                [--only TEXT] [--tiny] [--json FILE]
 
 Encoders of random weights at the sizes of CLIP's ViT-L/14 with a picture of 336 x 336 (as LLaVA 1.5 has it) and of
 SigLIP-So400m with one of 896 x 896 (as Gemma 3 has it), F16 and Q8_0, are written to FOLDER on first use (2.4 GB).
 PYTHON is the interpreter of an environment with torch and transformers, whose classes CLIPVisionModel and
-SiglipVisionModel compute with F32, without a projector. Each computes in a process of its own; these take turns, and
+SiglipVisionModel compute with F32, without a projector; that of --mtmd one with llama-cpp-python, which reads the same
+files. Each computes in a process of its own; these take turns, and
 the best of the rounds counts. The memory is the largest resident set of the process less that before the model is
 opened, with the pages of the file.
 """
@@ -146,6 +147,46 @@ def encoder_of_torch(path, name, threads):
     return run
 
 
+def write_text(path, name):
+    """Writes a tiny language model for these embeddings, without which mtmd opens no encoder."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+    import tiny_models
+
+    tiny_models.WIDTH, tiny_models.LAYERS = SHAPES[name][8], 1
+    tiny_models.write(path, "llama")
+
+
+def encoder_of_mtmd(path, name, threads):
+    import ctypes
+
+    import llama_cpp
+    from llama_cpp import mtmd_cpp as mtmd
+
+    text_model = f"{path}.text"
+    model = llama_cpp.Llama(text_model, n_ctx=64, n_threads=threads, verbose=False)
+    before = resident("VmRSS")  # the text model's memory is not the encoder's
+    options = mtmd.mtmd_context_params_default()
+    options.use_gpu, options.n_threads, options.warmup, options.print_timings = False, threads, False, False
+    ctx = mtmd.mtmd_init_from_file(str(path).encode(), model._model.model, options)
+    side = SHAPES[name][7]
+    picture = np.random.default_rng(1).integers(0, 256, (side, side, 3)).astype(np.uint8)
+    bitmap = mtmd.mtmd_bitmap_init(side, side, picture.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8)))
+    prompt = mtmd.mtmd_default_marker()
+    text = mtmd.mtmd_input_text(text=prompt, text_len=len(prompt), add_special=False, parse_special=True)
+    chunks = mtmd.mtmd_input_chunks_init()
+    mtmd.mtmd_tokenize(ctx, chunks, ctypes.byref(text), (mtmd.mtmd_bitmap_p_ctypes * 1)(bitmap), 1)
+    all_chunks = [mtmd.mtmd_input_chunks_get(chunks, i) for i in range(mtmd.mtmd_input_chunks_size(chunks))]
+    pictures = [chunk for chunk in all_chunks if mtmd.mtmd_input_chunk_get_type(chunk) != 0]
+
+    def run():
+        for chunk in pictures:
+            if mtmd.mtmd_encode_chunk(ctx, chunk):
+                raise SystemExit("mtmd does not encode the picture")
+
+    run.kept, run.before = (model, picture), before
+    return run
+
+
 def resident(name):
     """VmRSS or VmHWM of this process in MiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -154,11 +195,13 @@ def resident(name):
 
 def work(library, path, name, threads):
     """Answers each line of standard input by the seconds of an encoding and the memory."""
-    make = {"ggml": encoder_of_ggml, "torch": encoder_of_torch}[library]
-    for module in {"ggml": ["ggml.models.vision.tower"], "torch": ["torch", "transformers"]}[library]:
+    make = {"ggml": encoder_of_ggml, "torch": encoder_of_torch, "mtmd": encoder_of_mtmd}[library]
+    modules = {"ggml": ["ggml.models.vision.tower"], "torch": ["torch", "transformers"], "mtmd": ["llama_cpp"]}
+    for module in modules[library]:
         import_module(module)  # whose memory is not the model's
     before = resident("VmRSS")
     run = make(path, name, threads)
+    before = getattr(run, "before", before)
     run()
     print(json.dumps("ready"), flush=True)
     for _ in sys.stdin:
@@ -205,6 +248,10 @@ def measure(args, name, folder):
             if not path.exists():
                 write(path, name, kind)
             processes[f"ggml {kind}"] = Process(sys.executable, "ggml", path, name, args.threads)
+            if args.mtmd:
+                if not Path(f"{path}.text").exists():
+                    write_text(f"{path}.text", name)
+                processes[f"mtmd {kind}"] = Process(args.mtmd, "mtmd", path, name, args.threads)
         if args.torch:
             processes["torch F32"] = Process(args.torch, "torch", "-", name, args.threads)
         found = {}
@@ -221,6 +268,7 @@ def measure(args, name, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--torch", metavar="PYTHON", help="interpreter of an environment with torch and transformers")
+    parser.add_argument("--mtmd", metavar="PYTHON", help="interpreter of an environment with llama-cpp-python")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="folder for the files (default: a temporary one)")

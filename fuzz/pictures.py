@@ -38,7 +38,8 @@ MEMORY = 6 << 30
 FORMATS = ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "TGA", "ICO", "JPEG2000", "PCX", "DDS", "AVIF"]
 INTEGERS = [0, 1, 2, 3, 5, 7, 1000, 1 << 14, 1 << 24, (1 << 32) - 1]
 FLOATS = [0.0, -1.0, float("nan"), float("inf"), 1e30, 1e-30]
-TEXTS = ["", "x", "mlp", "gemma3", "idefics3", "internvl", "pixtral", "gemma4v", "clip", "siglip"]
+TEXTS = ["", "x", "mlp", "gemma3", "idefics3", "internvl", "pixtral", "gemma4v", "clip", "siglip",
+         "resampler", "minicpmv4_6"]  # fmt: skip
 PICTURES = [(30, 40), (8, 8), (3, 200), (100, 17)]
 
 
@@ -79,8 +80,10 @@ def encoders(folder: Path) -> list[tuple[dict, dict]]:
         hf_images.write_folder(folder / kind, hf_images.record(kind))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the folder has no tokenizer
-            convert(folder / kind, folder / "text.gguf", mmproj=folder / "mmproj.gguf")
-        reader = gguf.GGUFReader(folder / "mmproj.gguf")
+            convert(folder / kind, folder / "text.gguf", mmproj=folder / f"{kind}.gguf")
+    hf_images.write_resampler(folder / "resampler.gguf")
+    for kind in [*hf_images.KINDS, "resampler"]:
+        reader = gguf.GGUFReader(folder / f"{kind}.gguf")
         keys = {name: field.contents() for name, field in reader.fields.items() if name.startswith("clip.")}
         found.append((keys, {t.name: np.array(t.data) for t in reader.tensors}))
     return found

@@ -21,6 +21,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+MARKS = ["<image>", "</image>", "<slice>", "</slice>"]  # tokens that llama.cpp wants around pictures of MiniCPM-V
+TABLE = 70  # llama.cpp takes positions of MiniCPM-V for that of a square of so many patches
+
 # Kind: (tiny text model, value of general.architecture and its further keys; changes of the encoder's settings and of
 # the preprocessor's; width and height of the picture)
 KINDS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], dict[str, Any], tuple[int, int]]] = {
@@ -33,9 +36,19 @@ KINDS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], dict[str, Any],
         "qwen3", "qwen3vl", {"rope.dimension_sections": [6, 5, 5, 0], "n_deepstack_layers": 2}, {}, {}, (72, 48)),
     "lfm2vl": (
         "llama", "llama", {}, {}, {"min_image_tokens": 64, "max_image_tokens": 256, "tile_size": 512}, (64, 96)),
+    "minicpmv46": ("llama", "llama", {}, {"image_size": TABLE * 4}, {"scale_resolution": 64}, (64, 64)),
 }  # fmt: skip
 
 MOBILE_VLM = ("ldp", "ldpv2")
+
+
+def write_text(path: Path, kind: str, arch: str, more: dict[str, Any]) -> None:
+    """Writes a tiny model as one of another architecture, with the marks of pictures in its vocabulary."""
+    import tiny_models
+
+    tokens = tiny_models.vocabulary()
+    tokens[-len(MARKS) :] = MARKS
+    tiny_models.write_as(path, kind, arch, more, {"tokenizer.ggml.tokens": tokens})
 
 
 def write_mobile_vlm(path: Path, version: int) -> None:
@@ -99,18 +112,27 @@ def write(folder: Path) -> None:
         record = hf_images.record(kind)
         record["config"]["vision_config"] |= vision
         record["preprocessor"] |= preprocessor
+        for name in record["shapes"]:
+            if kind == "minicpmv46" and name.endswith("position_embedding.weight"):
+                record["shapes"][name][0] = TABLE**2
         place = folder / kind
         place.mkdir(parents=True, exist_ok=True)
         hf_images.write_folder(place / "model", record)
         convert(place / "model", place / "unused.gguf", mmproj=place / "mmproj.gguf")
-        tiny_models.write_as(place / "text.gguf", text, arch, more)
+        write_text(place / "text.gguf", text, arch, more)
         write_ours(place, size)
     for version, kind in enumerate(MOBILE_VLM, 1):
         place = folder / kind
         place.mkdir(parents=True, exist_ok=True)
         write_mobile_vlm(place / "mmproj.gguf", version)
-        tiny_models.write(place / "text.gguf", "llama")
+        write_text(place / "text.gguf", "llama", "llama", {})
         write_ours(place, (24 * 7, 24 * 7))
+    place = folder / "resampler"
+    place.mkdir(parents=True, exist_ok=True)
+    hf_images.write_resampler(place / "mmproj.gguf", side=TABLE)
+    tiny_models.WIDTH = 128  # that of the resampler
+    write_text(place / "text.gguf", "llama", "llama", {})
+    write_ours(place, (4 * TABLE, 4 * TABLE))
 
 
 def error(values: np.ndarray, wanted: np.ndarray) -> float:
@@ -129,6 +151,7 @@ def errors(place: Path) -> tuple[float, float]:
     model = llama_cpp.Llama(str(place / "text.gguf"), n_ctx=512, n_threads=1, type_k=0, type_v=0, verbose=False)
     options = mtmd.mtmd_context_params_default()
     options.use_gpu, options.n_threads, options.warmup, options.print_timings = False, 1, False, False
+    options.flash_attn_type = 0  # without it, sums of many keys are not of 16 bits
     ctx = mtmd.mtmd_init_from_file(str(place / "mmproj.gguf").encode(), model._model.model, options)
     if ctx is None:
         raise ValueError("mtmd does not open the file")
@@ -172,7 +195,7 @@ def main() -> None:
     if sys.argv[1] == "write":
         write(folder)
         return
-    for kind in sys.argv[3:] or (*KINDS, *MOBILE_VLM):
+    for kind in sys.argv[3:] or (*KINDS, *MOBILE_VLM, "resampler"):
         try:
             print(kind, *(f"{value:.1e}" for value in errors(folder / kind)), flush=True)
         except ValueError as failure:

@@ -177,12 +177,12 @@ def mobile_vlm(version: int) -> dict[str, np.ndarray]:
     return found
 
 
-def resampler(layers: int = 1) -> dict[str, np.ndarray]:
+def resampler(side: int = 10) -> dict[str, np.ndarray]:
     """Random tensors of an encoder of MiniCPM-V 2.6: patches of 4 pixels, 32 elements; 6 queries of 128."""
-    width, hidden, dim = 32, 48, 128
+    width, hidden, dim, layers = 32, 48, 128, 1
     shapes: dict[str, tuple[int, ...]] = {
-        "v.patch_embd": (width, 3, 4, 4), "v.post_ln": (width,), "v.position_embd.weight": (100, width),
-        "resampler.query": (6, dim), "resampler.pos_embed_k": (100, dim), "resampler.kv.weight": (dim, width),
+        "v.patch_embd": (width, 3, 4, 4), "v.post_ln": (width,), "v.position_embd.weight": (side**2, width),
+        "resampler.query": (6, dim), "resampler.pos_embed_k": (side**2, dim), "resampler.kv.weight": (dim, width),
         "resampler.proj.weight": (dim, dim),
     }  # fmt: skip
     shapes |= {f"resampler.ln_{name}": (dim,) for name in ("q", "kv", "post")}
@@ -197,6 +197,32 @@ def resampler(layers: int = 1) -> dict[str, np.ndarray]:
         for part, ne in ({name: shape} if alone else {f"{name}.weight": shape, f"{name}.bias": shape[:1]}).items():
             found[part] = (rng.standard_normal(ne) / np.prod(ne[1:]) ** 0.5).astype(np.float32)
     return found
+
+
+def write_resampler(path: Path, version: int = 3, side: int = 10) -> Path:
+    """Writes a tiny encoder of MiniCPM-V, whose table of positions is for a square of side x side patches."""
+    import gguf
+
+    writer = gguf.GGUFWriter(path, "clip")
+    writer.add_bool("clip.has_vision_encoder", True)
+    writer.add_bool("clip.use_gelu", True)
+    writer.add_string("clip.projector_type", "resampler")
+    writer.add_int32("clip.minicpmv_version", version)
+    sizes = {"image_size": 4 * side, "patch_size": 4, "embedding_length": 32, "feed_forward_length": 48,
+             "block_count": 1, "projection_dim": 0, "attention.head_count": 4}  # fmt: skip
+    for name, size in sizes.items():
+        writer.add_uint32(f"clip.vision.{name}", size)
+    writer.add_uint32("clip.minicpmv_query_num", 6)
+    writer.add_float32("clip.vision.attention.layer_norm_epsilon", 1e-6)
+    for name in ("image_mean", "image_std"):
+        writer.add_array(f"clip.vision.{name}", [0.5] * 3)
+    for name, values in resampler(side).items():
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
 
 
 def parts(tokens: list[int]) -> list[list[int] | int]:

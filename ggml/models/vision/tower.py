@@ -29,6 +29,7 @@ NODES_PER_LAYER = 64  # room in a graph
 KEPT_BYTES = 32 << 20  # most embeddings that are kept
 KEPT_GRAPHS = 2
 MOST_PIXELS = 1 << 26  # of a picture in tiles
+MOST_PATCHES = 1 << 12  # of a part of a picture, where no table of positions has one for each
 LARGEST_SQUARE = 1 << 10  # pixels of the side of what becomes a token
 
 
@@ -82,6 +83,9 @@ def check_sizes(row: Projector, config: Config, path: str) -> None:
     pixels_of_tiles = (own["largest"] or own["image"]) ** 2 * max(1, own["tiles"][1])
     if pixels_of_tiles > MOST_PIXELS:
         raise ValueError(f"load: {path}: pictures become {pixels_of_tiles} pixels: need at most {MOST_PIXELS}")
+    count = (own["image"] // own["patch"]) ** 2
+    if hasattr(row.module, "lookup") and count > MOST_PATCHES:
+        raise ValueError(f"load: {path}: pictures become {count} patches: need at most {MOST_PATCHES}")
     if hasattr(row.module, "sides"):
         square = math.prod(row.module.sides(config))
         if square > LARGEST_SQUARE or own["largest"] % square:
