@@ -360,12 +360,14 @@ class Wheel(bdist_wheel):
 
 
 os.chdir(ROOT)
-headers = ["ggml/_sections.h", "ggml/_pointers.h"]
-headers += [str(p) for folder in ("runtime", "tables", "quants") for p in sorted((SIMD / folder).glob("*.h"))]
+headers = [str(p) for folder in ("runtime", "tables", "quants") for p in sorted((SIMD / folder).glob("*.h"))]
 modules = [
     Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=["ggml", "ggml/_simd"], depends=headers)
     for p in sorted(Path("ggml").rglob("*.pyx"))
 ]
+for module in modules:
+    if module.name == "ggml._core":
+        module.depends = [*headers, "ggml/_sections.h", "ggml/_pointers.h"]
 shared = "ggml._cython"  # what Cython would otherwise write into each module: the types of functions, memory views
 modules.append(Extension(shared, ["ggml/_cython.c"]))
 directives = {
@@ -375,7 +377,6 @@ directives = {
     "embedsignature": False,
     "auto_pickle": False,
     "legacy_implicit_noexcept": False,
-    "freethreading_compatible": True,  # see ggml/_sections.h
 }
 
 

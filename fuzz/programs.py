@@ -393,14 +393,14 @@ def main():
     if args.child:
         child(args)
         return
-    counts = Counter()
     if args.threads:
         faulthandler.enable()
         counts = abreast.run(args.seconds / 2, args.threads, args.seed)
+        print(*[f"{name}: {n}" for name, n in sorted(counts.items())], sep="\n", flush=True)
         stress.stress(args.seconds / 2, args.threads, args.seed)
-        counts["programs"] = counts["programs abreast"]
-    else:
-        supervise(args, counts)
+        sys.exit(1 if counts["failures"] else 0)
+    counts = Counter()
+    supervise(args, counts)
     print(summary(counts))
     sys.exit(1 if counts["failures"] or not counts["programs"] else 0)
 

@@ -108,9 +108,10 @@ static void gg_wait_for(const gg_caller *c) {
     while (atomic_load_explicit(&c->sharing, memory_order_acquire)) gg_let_others_run();
     if (state) PyEval_RestoreThread(state);
 }
+/* While Python ends, one thread runs. Others have stopped wherever they were, also where they were alone. */
 static void gg_section_change(gg_caller *me, int section) {
     if (me->section == GG_SHARED) atomic_store_explicit(&me->sharing, 0, memory_order_release);
-    if (me->section == GG_ALONE) {
+    if (me->section == GG_ALONE && !Py_IsFinalizing()) {
         atomic_store(&gg_one_is_alone, 0);
         PyMutex_Unlock(&gg_turn);
     }
@@ -118,13 +119,13 @@ static void gg_section_change(gg_caller *me, int section) {
     if (section == GG_SHARED) {
         do {
             atomic_store(&me->sharing, 1);
-            if (!atomic_load(&gg_one_is_alone)) return;
+            if (!atomic_load(&gg_one_is_alone) || Py_IsFinalizing()) return;
             atomic_store(&me->sharing, 0);
         } while (gg_soon(&gg_one_is_alone));
         PyMutex_Lock(&gg_turn);             /* once this thread has it, no other one is alone */
         atomic_store(&me->sharing, 1);
         PyMutex_Unlock(&gg_turn);
-    } else if (section == GG_ALONE) {
+    } else if (section == GG_ALONE && !Py_IsFinalizing()) {
         gg_soon(&gg_one_is_alone);          /* the mutex puts this thread to sleep, which takes longer */
         PyMutex_Lock(&gg_turn);
         atomic_store(&gg_one_is_alone, 1);

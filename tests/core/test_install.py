@@ -73,16 +73,21 @@ print(ggml.ggml_type_size(ggml.GGML_TYPE_F32))
     assert child(code).split() == ["4"]
 
 
-def test_an_import_leaves_the_gil_as_it_is(child):
-    """In a free-threaded Python it stays off; ctypes, which others may import first, asks for none either."""
+def test_an_interpreter_without_the_gil_is_refused_unless_asked_for(child):
     code = """
+import os
 import sys
-enabled = getattr(sys, "_is_gil_enabled", lambda: True)
-before = enabled()
-import ggml, ggml.legacy, ggml.models.sample.choice, ggml.models.text.tokens
-print(enabled() == before)
+sys._is_gil_enabled = lambda: False  # as in a free-threaded build that runs with PYTHON_GIL=0
+os.environ.pop("GGML_NO_GIL", None)
+try:
+    import ggml
+except ImportError as error:
+    print("need the GIL" in str(error))
+os.environ["GGML_NO_GIL"] = "1"
+import ggml
+print(ggml.ggml_type_size(ggml.GGML_TYPE_F32))
 """
-    assert child(code).split() == ["True"]
+    assert child(code).split() == ["True", "4"]
 
 
 def test_a_python_with_unknown_ctypes_objects_uses_the_public_functions(child):
