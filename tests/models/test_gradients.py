@@ -53,7 +53,8 @@ def test_gradients_are_those_of_torch(kind, tmp_path):
             more["decoder"] = hf_models.decoder_tokens(len(text))
         found = model.gradients(text, **more)
         assert all(values.dtype == np.float32 for values in found.values())
-        checked, bound = set(), 5e-4 if kind in hf_models.ENCODER_DECODERS else 1e-4  # whose scores have no factor
+        # T5's scores have no factor: PyTorch's own gradients in f32 differ by 1.7e-4 from those in float64
+        checked, bound = set(), 5e-4 if kind in hf_models.ENCODER_DECODERS else 1e-4
         for number in range(2):
             products = {}
             for name, values, parts in directions(tmp_path / "directions", record, number, model):
