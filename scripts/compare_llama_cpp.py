@@ -44,7 +44,7 @@ def errors(path: Path, kind: str) -> list[float]:
             type_k=0, type_v=0, swa_full=True, verbose=False, pooling_type=1 if kind in hf_models.ENCODERS else -1,
         )  # fmt: skip
         if kind in hf_models.ENCODER_DECODERS:
-            got = of_decoder(model, ids, [0, *hf_models.tokens(length, 1)[1:]])[hf_models.rows(length)]
+            got = of_decoder(model, ids, hf_models.decoder_tokens(length))[hf_models.rows(length)]
         elif pooled:
             model._batch.add_sequence(ids, 0, True)
             compute = llama_cpp.llama_encode if kind == "t5encoder" else llama_cpp.llama_decode

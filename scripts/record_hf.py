@@ -12,7 +12,9 @@ classifiers, the logits of the classes. The weights come from NumPy.
 import json
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,13 +27,35 @@ sys.path.insert(0, str(ROOT / "tests"))
 import hf_models  # noqa: E402
 
 
-def saved(model: torch.nn.Module, folder: str) -> tuple[dict, dict]:
-    """The settings of a model, and the shapes of its tensors, as they are saved."""
-    model.save_pretrained(folder)
-    config = json.loads((Path(folder) / "config.json").read_text())
-    with safe_open(Path(folder) / "model.safetensors", "np") as file:
-        shapes = {name: file.get_slice(name).get_shape() for name in sorted(file.keys())}
-    return config, shapes
+def made(cls: Any, config: Any, processor: Any = None) -> tuple[dict[str, np.ndarray], torch.nn.Module]:
+    """A model of a class with weights from NumPy; its settings and the shapes of its tensors, as they are saved.
+
+    Also the settings of a preprocessor, if one is given.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        cls(config).save_pretrained(folder)
+        stored = json.loads((Path(folder) / "config.json").read_text())
+        with safe_open(Path(folder) / "model.safetensors", "np") as file:
+            shapes = {name: file.get_slice(name).get_shape() for name in sorted(file.keys())}
+        found = {"config": np.array(json.dumps(stored)), "shapes": np.array(json.dumps(shapes))}
+        if processor is not None:
+            processor.save_pretrained(folder)
+            preprocessor = json.loads((Path(folder) / "preprocessor_config.json").read_text())
+            found["preprocessor"] = np.array(json.dumps(preprocessor))
+    with tempfile.TemporaryDirectory() as folder:
+        hf_models.write_folder(Path(folder), stored, shapes)
+        model = cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
+    return found, model.eval()
+
+
+def record_all(folder: Path, kinds: Iterable[str], results: Callable[[str], dict[str, np.ndarray]], shown: str) -> None:
+    """Writes the record of each kind, or of those that the command names; prints the variance of one of its arrays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind in sys.argv[1:] or kinds:
+        found = results(kind)
+        path = folder / f"{kind}.npz"
+        np.savez_compressed(path, **found)  # type: ignore[arg-type]
+        print(f"{kind}: {path.stat().st_size} bytes, values of variance {found[shown].var():.2g}")
 
 
 def results(kind: str) -> dict[str, np.ndarray]:
@@ -39,19 +63,13 @@ def results(kind: str) -> dict[str, np.ndarray]:
     config_class, model_class, settings = hf_models.KINDS[kind]
     sizes = hf_models.settings_of(settings)
     cls = getattr(transformers, model_class)
-    with tempfile.TemporaryDirectory() as folder:
-        model = cls(getattr(transformers, config_class)(**sizes, attn_implementation="eager"))
-        config, shapes = saved(model, folder)
-    with tempfile.TemporaryDirectory() as folder:
-        hf_models.write_folder(Path(folder), config, shapes)
-        model = cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
-    found = {"config": np.array(json.dumps(config)), "shapes": np.array(json.dumps(shapes))}
+    found, model = made(cls, getattr(transformers, config_class)(**sizes, attn_implementation="eager"))
     for length in hf_models.LENGTHS:
         with torch.no_grad():
             types = hf_models.types(kind, length)
             more = {} if types is None else {"token_type_ids": torch.tensor([types])}
-            if kind in hf_models.ENCODER_DECODERS:  # the decoder has another text, which begins with token 0
-                more["decoder_input_ids"] = torch.tensor([[0, *hf_models.tokens(length, 1)[1:]]])
+            if kind in hf_models.ENCODER_DECODERS:
+                more["decoder_input_ids"] = torch.tensor([hf_models.decoder_tokens(length)])
             out = model(torch.tensor([hf_models.tokens(length)]), **more)
         if kind in hf_models.ENCODERS:
             found[str(length)] = out.last_hidden_state[0].mean(0).numpy()
@@ -62,15 +80,5 @@ def results(kind: str) -> dict[str, np.ndarray]:
     return found
 
 
-def main() -> None:
-    hf_models.DATA.mkdir(parents=True, exist_ok=True)
-    for kind in sys.argv[1:] or hf_models.KINDS:
-        found = results(kind)
-        path = hf_models.DATA / f"{kind}.npz"
-        np.savez_compressed(path, **found)  # type: ignore[arg-type]
-        values = found[str(hf_models.LENGTHS[-1])]
-        print(f"{kind}: {path.stat().st_size} bytes, values of variance {values.var():.2g}")
-
-
 if __name__ == "__main__":
-    main()
+    record_all(hf_models.DATA, hf_models.KINDS, results, str(hf_models.LENGTHS[-1]))

@@ -32,7 +32,11 @@ def gradients(kind: str) -> dict[str, np.ndarray]:
         options = {"attn_implementation": "eager", "experts_implementation": "eager", "dtype": torch.float64}
         model = cls.from_pretrained(folder, **options).eval()
     ids = torch.tensor([hf_models.tokens(hf_models.LENGTHS[0])])
-    logits = model(ids).logits[0, :-1]
+    if kind in hf_models.ENCODER_DECODERS:
+        text, ids = ids, torch.tensor([hf_models.decoder_tokens(hf_models.LENGTHS[0])])
+        logits = model(text, decoder_input_ids=ids).logits[0, :-1]
+    else:
+        logits = model(ids).logits[0, :-1]
     torch.nn.functional.cross_entropy(logits, ids[0, 1:]).backward()
     for part in (
         *model.parameters(),

@@ -7,9 +7,7 @@ It needs torch 2.13.0, transformers 5.24.0, torchvision 0.28.0, safetensors and 
 writes tests/data/hf_images/KIND.npz for each kind, or for those named. The weights and pictures come from NumPy.
 """
 
-import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ import numpy as np
 import torch
 import transformers
 from PIL import Image
-from record_hf import saved
+from record_hf import made, record_all
 from transformers.image_processing_backends import TorchvisionBackend
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -146,15 +144,7 @@ def results(kind: str) -> dict[str, np.ndarray]:
         vision_config={n: v for n, v in {**hf_images.VISION, **vision}.items() if v is not None},
         **others, attn_implementation="eager",
     )  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        stored, shapes = saved(cls(config), folder)
-        given.processor.save_pretrained(folder)
-        preprocessor = json.loads((Path(folder) / "preprocessor_config.json").read_text())
-    found = {"config": np.array(json.dumps(stored)), "shapes": np.array(json.dumps(shapes)),
-             "preprocessor": np.array(json.dumps(preprocessor))}  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        hf_models.write_folder(Path(folder), stored, shapes)
-        model = cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+    found, model = made(cls, config, given.processor)
 
     odd = [given.parts(image) for image in hf_images.odd_pictures(200)]
     found["pixels"] = np.array([hf_images.sample(parts) for parts in odd], np.float16)
@@ -179,16 +169,6 @@ def results(kind: str) -> dict[str, np.ndarray]:
     return found
 
 
-def main() -> None:
-    TorchvisionBackend.resize = with_pillow
-    hf_images.DATA.mkdir(parents=True, exist_ok=True)
-    for kind in sys.argv[1:] or hf_images.KINDS:
-        found = results(kind)
-        path = hf_images.DATA / f"{kind}.npz"
-        np.savez_compressed(path, **found)  # type: ignore[arg-type]
-        print(f"{kind}: {path.stat().st_size} bytes, {found['tokens']} tokens, logits of variance "
-              f"{found['logits'].var():.2g}")  # fmt: skip
-
-
 if __name__ == "__main__":
-    main()
+    TorchvisionBackend.resize = with_pillow
+    record_all(hf_images.DATA, hf_images.KINDS, results, "logits")

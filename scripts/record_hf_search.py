@@ -18,14 +18,13 @@ import sentencepiece
 import torch
 import transformers
 from PIL import Image
-from record_hf import saved
+from record_hf import made, record_all
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 import hf_images  # noqa: E402
-import hf_models  # noqa: E402
 import hf_search  # noqa: E402
 
 CORPUS = ["a photo of a cat", "the cats and dogs on the beach", "two dogs", "it's a photo we'll like, don't you?"] * 3
@@ -81,15 +80,7 @@ def results(kind: str) -> dict[str, np.ndarray]:
         vision_config={**hf_search.VISION, **vision, **others},
         **others,
     )
-    with tempfile.TemporaryDirectory() as folder:
-        stored, shapes = saved(cls(config), folder)
-        processor.save_pretrained(folder)
-        preprocessor = json.loads((Path(folder) / "preprocessor_config.json").read_text())
-    found = {"config": np.array(json.dumps(stored)), "shapes": np.array(json.dumps(shapes)),
-             "preprocessor": np.array(json.dumps(preprocessor))}  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        hf_models.write_folder(Path(folder), stored, shapes)
-        model = cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+    found, model = made(cls, config, processor)
 
     def pixels(images: list[Any]) -> np.ndarray:
         return np.array(processor(images=images, return_tensors="np")["pixel_values"])
@@ -105,14 +96,5 @@ def results(kind: str) -> dict[str, np.ndarray]:
     return found | (tokenizer_of(kind) if kind in hf_search.TOKENIZERS else {})
 
 
-def main() -> None:
-    hf_search.DATA.mkdir(parents=True, exist_ok=True)
-    for kind in sys.argv[1:] or hf_search.KINDS:
-        found = results(kind)
-        path = hf_search.DATA / f"{kind}.npz"
-        np.savez_compressed(path, **found)  # type: ignore[arg-type]
-        print(f"{kind}: {path.stat().st_size} bytes, scores of variance {found['scores'].var():.2g}")
-
-
 if __name__ == "__main__":
-    main()
+    record_all(hf_search.DATA, hf_search.KINDS, results, "scores")

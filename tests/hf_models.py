@@ -286,8 +286,11 @@ ENCODER_DECODERS = ("t5", "t5+gated", "umt5")
 CLASSIFIERS = ("bert+classes", "roberta+classes", "modern-bert+classes", "qwen3+classes")
 # Kinds whose gradients are recorded: at least one of each group
 WITH_GRADIENTS = ("llama+llama3", "mixtral", "qwen3", "qwen3moe", "glm4moe", "granitemoe+shared", "phi3+longrope",
-                  "glm4", "olmo3", "phi2", "gptneox+serial", "falcon+new", "cohere2", "gemma2", "gemma3",
-                  "gpt2")  # fmt: skip
+                  "glm4", "olmo3", "phi2", "gptneox+serial", "falcon+new", "cohere2", "gemma2", "gemma3", "gpt2",
+                  "qwen3next", "lfm2moe", "mamba", "falcon-mamba", "mamba2", "granitehybrid",
+                  "falcon-h1", "nemotron_h_moe", "deepseek2", "deepseek3", "gpt-oss+limit", "llama4+chunks", "phimoe",
+                  "minicpm3", "gemma3n", "exaone4", "mistral3", "bitnet", "stablelm+parallel", "starcoder2", "nemotron",
+                  "qwen3vl", "t5+gated")  # fmt: skip
 # Kinds for which adapters of PEFT are recorded, and the settings of these
 ADAPTERS: dict[str, dict[str, Any]] = {
     "llama+llama3": {"r": 4, "lora_alpha": 12, "use_rslora": True, "target_modules": [
@@ -368,6 +371,31 @@ def weight(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     if len(shape) < 2:
         return 1 + 0.2 * values if name.endswith(("weight", "scalar", "scale")) else 0.1 * values
     return (values / np.sqrt(shape[-1])).astype(np.float32)
+
+
+def decoder_tokens(length: int) -> list[int]:
+    """The text of a decoder whose encoder has read another one: it begins with token 0."""
+    return [0, *tokens(length, 1)[1:]]
+
+
+def error(found: Any, expected: Any) -> float:
+    """The normalised mean square error."""
+    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    return float(((found - expected) ** 2).sum() / (expected**2).sum())
+
+
+def check_together(model: Any, prompts: list[list[int]]) -> None:
+    """Texts that are written together are those that each prompt gets alone."""
+    greedy = {"max_tokens": 6, "temperature": 0}
+    alone = []
+    for prompt in prompts:
+        model.reset()
+        text = model.generate(prompt, **greedy)
+        list(text)
+        alone.append(text.ids)
+    many = model.generate_many(prompts, **greedy)
+    list(many)
+    assert [text.ids for text in many.texts] == alone
 
 
 def direction(name: str, shape: tuple[int, ...], number: int) -> np.ndarray:

@@ -341,6 +341,7 @@ OF_KINDS = [  # kind, setting, value, what is needed
     ("gemma2", "query_pre_attn_scalar", 32, "24"),
     ("gemma3", "query_pre_attn_scalar", 32, "24"),
     ("gemma", "hidden_act", "silu", "'gelu' or 'gelu_pytorch_tanh'"),
+    ("gpt2", "scale_attn_weights", False, "True"),
     ("t5", "is_gated_act", True, "False"),
     ("umt5", "dense_act_fn", "silu", "'gelu_new'"),
     ("nemotron_h", "tie_word_embeddings", True, "False"),

@@ -18,12 +18,6 @@ NO_DECODERS = (*hf_models.ENCODERS, *hf_models.CLASSIFIERS, *hf_models.ENCODER_D
 DECODERS = [kind for kind in hf_models.KINDS if kind not in NO_DECODERS]
 
 
-def error(found, expected):
-    """The normalised mean square error."""
-    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
-    return ((found - expected) ** 2).sum() / (expected**2).sum()
-
-
 def converted(kind, folder, **options):
     """The path of a kind's file, and its record."""
     record = hf_models.record(kind)
@@ -59,7 +53,7 @@ def test_prompts_have_the_logits_of_transformers(kind, length, models):
     model, record = models(kind, length)
     model.reset()
     logits = model.logits(hf_models.tokens(length))
-    assert error(logits[hf_models.rows(length)], record[str(length)]) < BOUND
+    assert hf_models.error(logits[hf_models.rows(length)], record[str(length)]) < BOUND
 
 
 @pytest.mark.parametrize("kind", DECODERS)
@@ -69,7 +63,7 @@ def test_tokens_one_by_one_have_the_logits_of_transformers(kind, models):
         model.reset()
         rows = hf_models.rows(length)
         logits = np.array([model.feed([token]) for token in hf_models.tokens(length)])
-        assert error(logits[rows], record[str(length)]) < BOUND
+        assert hf_models.error(logits[rows], record[str(length)]) < BOUND
 
 
 @pytest.mark.parametrize("kind", DECODERS)
@@ -98,7 +92,7 @@ def test_sequences_together_have_the_logits_of_transformers(kind, models):
             if (length, row + 1) in found
         ]
         assert len(pairs) >= 2
-        assert error([a for a, _ in pairs], [b for _, b in pairs]) < BOUND
+        assert hf_models.error([a for a, _ in pairs], [b for _, b in pairs]) < BOUND
 
 
 @pytest.mark.parametrize("kind", DECODERS)
@@ -122,6 +116,33 @@ def test_adapters_learn_a_text_of_each(kind, models, tmp_path):
         model.set_lora()
 
 
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("kind", ["mixtral", "gemma4+experts", "deepseek2"])
+def test_adapters_of_experts_by_name(kind, exact, models, tmp_path):
+    """Texts with an adapter and without are computed together; each is what it is alone."""
+    model, ids, path = models(kind)[0], hf_models.tokens(50), tmp_path / "lora.gguf"
+    options = {"max_tokens": 6, "temperature": 0, "exact": exact}
+    model.finetune([hf_models.tokens(48)] * 4, path, rank=2, steps=8, tokens=48, rate=3e-2)
+    name = f"adapter {exact}"
+    model.add_adapter(name, path)
+
+    def written(**more):
+        model.reset()
+        text = model.generate(ids, **options, **more)
+        list(text)
+        return text.ids
+
+    plain = written()
+    model.set_lora(path)
+    adapted = written()
+    model.set_lora()
+    assert adapted != plain and written(adapter=name) == adapted
+    texts = [model.generate(ids, **options, adapter=a) for a in (name, None)]
+    for _ in zip(*texts, strict=True):
+        pass
+    assert [text.ids for text in texts] == [adapted, plain]
+
+
 @pytest.mark.parametrize("kind", hf_models.RECURRENT)
 def test_states_are_rewound_and_shared(kind, models):
     """What follows the nearest copy of a state is computed again; a beginning is taken from another sequence."""
@@ -133,7 +154,7 @@ def test_states_are_rewound_and_shared(kind, models):
     assert model.reset(length=101) == 101
     logits = np.concatenate(list(model.fed(ids[101:])))
     later = rows > 101
-    assert error(logits[rows[later] - 101], record["200"][later]) < BOUND
+    assert hf_models.error(logits[rows[later] - 101], record["200"][later]) < BOUND
     with model.trace("blk.1.out") as trace:
         model.logits(ids)
     assert trace["blk.1.out"].shape[0] == 200
@@ -161,7 +182,7 @@ def test_encoders_have_the_states_of_transformers(kind, models):
     texts = [hf_models.tokens(length) for length in hf_models.LENGTHS]
     found = model.embed([*texts, texts[0]], pooling="mean")
     for states, length in zip(found, (*hf_models.LENGTHS, hf_models.LENGTHS[0])):
-        assert error(states, record[str(length)]) < BOUND
+        assert hf_models.error(states, record[str(length)]) < BOUND
 
 
 @pytest.mark.parametrize("kind", ["llama+llama3", "gemma2", "granitemoe+shared", "qwen2", "bert"])

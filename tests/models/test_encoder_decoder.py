@@ -29,28 +29,18 @@ def opened(request, tmp_path_factory):
         yield request.param, hf_models.record(request.param), model
 
 
-def written(length):
-    """The decoder's text."""
-    return [0, *hf_models.tokens(length, 1)[1:]]
-
-
-def error(found, expected):
-    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
-    return ((found - expected) ** 2).sum() / (expected**2).sum()
-
-
 @pytest.mark.parametrize("length", hf_models.LENGTHS)
 def test_logits_are_those_of_transformers(length, opened):
     _, record, model = opened
-    logits = model.logits(hf_models.tokens(length), decoder=written(length))
+    logits = model.logits(hf_models.tokens(length), decoder=hf_models.decoder_tokens(length))
     assert logits.shape == (length, hf_models.VOCAB)
-    assert error(logits[hf_models.rows(length)], record[str(length)]) < 1e-9
+    assert hf_models.error(logits[hf_models.rows(length)], record[str(length)]) < 1e-9
 
 
 def test_texts_token_by_token_have_the_same_logits(opened):
     """Keys and values of 131 tokens: their memory grows."""
     _, record, model = opened
-    read, text, found = hf_models.tokens(200), written(200), []
+    read, text, found = hf_models.tokens(200), hf_models.decoder_tokens(200), []
 
     def follow(ids, logits):
         """Notes the logits, and chooses the next token of the text."""
@@ -63,9 +53,9 @@ def test_texts_token_by_token_have_the_same_logits(opened):
     assert generation.ids == text[1:132] and generation.finish_reason == "length"
     assert generation.prompt_ids == read
     expected = model.logits(read, decoder=text)[:131]
-    assert error(found, expected) < 1e-10
+    assert hf_models.error(found, expected) < 1e-10
     rows = [i for i in hf_models.rows(200) if i < 131]
-    assert error(np.array(found)[rows], record["200"][: len(rows)]) < 1e-9
+    assert hf_models.error(np.array(found)[rows], record["200"][: len(rows)]) < 1e-9
 
 
 def test_two_texts_alternate(opened):

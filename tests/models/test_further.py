@@ -68,10 +68,6 @@ def open_model(folder):
         model.close()
 
 
-def error(found, expected):
-    return ((np.asarray(found) - expected) ** 2).sum() / (expected**2).sum()
-
-
 def text_of(model, prompt, draft=None, **options):
     text = model.generate(prompt, draft=draft, **{"max_tokens": LENGTH, "temperature": 0, **options})
     assert list(text)
@@ -82,7 +78,7 @@ def text_of(model, prompt, draft=None, **options):
 def test_logits_are_those_of_transformers(open_model, kind):
     model, record = open_model(kind), hf_models.record(kind)
     rows = hf_models.rows(len(IDS))
-    assert error(model.logits(IDS)[rows], record[str(len(IDS))]) < 1e-9
+    assert hf_models.error(model.logits(IDS)[rows], record[str(len(IDS))]) < 1e-9
     runner = model.runner
     runner.use_further("test")
     decoder, items = runner.decoder, [runner.memory.new()]
@@ -93,7 +89,7 @@ def test_logits_are_those_of_transformers(open_model, kind):
     runner.memory.reserve(items[0], len(IDS))
     logits = decoder._further([Piece(0, IDS, len(IDS), 0)], items, before).out
     with np.load(hf_models.FURTHER_DATA) as data:
-        assert error(logits[rows], data[kind]) < 1e-9
+        assert hf_models.error(logits[rows], data[kind]) < 1e-9
         chain = data[f"{kind}.chain"].tolist()
     model.reset()
     for start, end in ((0, 20), (20, 21), (21, 47)):  # however the text is divided

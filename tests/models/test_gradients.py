@@ -13,12 +13,17 @@ import hf_models  # noqa: E402
 from ggml.models import convert, load  # noqa: E402
 from ggml.models.conversion.checkpoint import Checkpoint  # noqa: E402
 from ggml.models.conversion.plan import plan_weights, row_of  # noqa: E402
+from ggml.models.conversion.recurrent import negative_exp  # noqa: E402
+from ggml.utils import to_numpy  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no tokenizer")
 
 
-def directions(folder, record, number):
-    """For each tensor of the file, the random tensor in its layout, and the tensors that it is made of."""
+def directions(folder, record, number, model):
+    """For each tensor of the file, the random tensor in its layout, and the tensors that it is made of.
+
+    Of a tensor -exp(x) it is that by which it changes if x changes by the random one.
+    """
     hf_models.write_folder(folder, record["config"], record["shapes"])
     hf_models.write_shard(folder / "model.safetensors", {
         name: hf_models.direction(name, tuple(shape), number) for name, shape in record["shapes"].items()})  # fmt: skip
@@ -26,7 +31,12 @@ def directions(folder, record, number):
     weights = plan_weights(checkpoint, row_of(checkpoint))
     for name, weight in weights.items():
         if weight.parts:
+            logarithm = weight.part.function is negative_exp
+            if logarithm:
+                weight = weight._replace(part=weight.part._replace(function=None))
             values = np.stack(list(weight.matrices(checkpoint))).reshape(weight.shape).astype(np.float64)
+            if logarithm:
+                values *= to_numpy(model.runner.weights[name]).reshape(values.shape)
             plus = weight.part.plus if name.endswith(".weight") else 0
             yield name, values - plus, tuple(part.name for part in weight.parts)
 
@@ -38,19 +48,23 @@ def test_gradients_are_those_of_torch(kind, tmp_path):
         expected = dict(zip(sorted(record["shapes"]), data[kind], strict=True))
     folder = hf_models.write_folder(tmp_path / "folder", record["config"], record["shapes"])
     with load(folder, threads=1, n_ctx=hf_models.ORIGINAL_CONTEXTS.get(kind)) as model:
-        found = model.gradients(hf_models.tokens(hf_models.LENGTHS[0]))
+        text, more = hf_models.tokens(hf_models.LENGTHS[0]), {}
+        if kind in hf_models.ENCODER_DECODERS:
+            more["decoder"] = hf_models.decoder_tokens(len(text))
+        found = model.gradients(text, **more)
         assert all(values.dtype == np.float32 for values in found.values())
-    checked = set()
-    for number in range(2):
-        products = {}
-        for name, values, parts in directions(tmp_path / "directions", record, number):
-            assert values.shape == found[name].reshape(values.shape).shape
-            products[parts] = products.get(parts, 0.0) + (values * found[name].reshape(values.shape)).sum()
-            checked.add(name)
-        for parts, product in products.items():
-            norm = sum(expected[part][0] ** 2 for part in parts) ** 0.5
-            assert abs(product - sum(expected[part][1 + number] for part in parts)) <= 1e-4 * norm, parts
-    assert checked == set(found)
+        # T5's scores have no factor: PyTorch's own gradients in f32 differ by 1.7e-4 from those in float64
+        checked, bound = set(), 5e-4 if kind in hf_models.ENCODER_DECODERS else 1e-4
+        for number in range(2):
+            products = {}
+            for name, values, parts in directions(tmp_path / "directions", record, number, model):
+                assert values.shape == found[name].reshape(values.shape).shape
+                products[parts] = products.get(parts, 0.0) + (values * found[name].reshape(values.shape)).sum()
+                checked.add(name)
+            for parts, product in products.items():
+                norm = sum(expected[part][0] ** 2 for part in parts) ** 0.5
+                assert abs(product - sum(expected[part][1 + number] for part in parts)) <= bound * norm, parts
+        assert checked == set(found)
 
 
 def test_gradients_of_quantised_weights_and_adapters(tmp_path):

@@ -28,10 +28,6 @@ def folders_of(path, kind, shapes=None, **change):
     return base, adapter, logits
 
 
-def error(found, expected):
-    return ((found - expected) ** 2).sum() / (expected**2).sum()
-
-
 @pytest.mark.parametrize("kind", hf_models.ADAPTERS)
 def test_logits_are_those_of_peft(kind, tmp_path):
     base, adapter, expected = folders_of(tmp_path, kind)
@@ -41,11 +37,11 @@ def test_logits_are_those_of_peft(kind, tmp_path):
         plain = model.logits(ids)[hf_models.rows(48)]
         model.set_lora(tmp_path / "lora.gguf")
         found = model.logits(ids)[hf_models.rows(48)]
-        assert error(found, expected) < 1e-9 < 1e-3 < error(plain, expected)
+        assert hf_models.error(found, expected) < 1e-9 < 1e-3 < hf_models.error(plain, expected)
         convert(tmp_path / "lora.gguf", tmp_path / "again", base=base)
         convert(tmp_path / "again", tmp_path / "second.gguf", base=base)
         model.set_lora(tmp_path / "second.gguf")
-        assert error(model.logits(ids)[hf_models.rows(48)], expected) < 1e-9
+        assert hf_models.error(model.logits(ids)[hf_models.rows(48)], expected) < 1e-9
 
 
 @pytest.mark.parametrize("kind", ["llama+llama3", "gpt2"])

@@ -25,11 +25,6 @@ def folder_of(path, kind, **change):
     return hf_models.write_folder(path, {**record["config"], **change}, record["shapes"])
 
 
-def error(found, expected):
-    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
-    return ((found - expected) ** 2).sum() / (expected**2).sum()
-
-
 def byte_level(folder, after=None, special=(), **settings):
     """A vocabulary of bytes, and of the words that merges make; ids below 64."""
     letters = sorted(set("".join(WORDS) + "<>Ġ-:?.|'Aasuer"))
@@ -57,7 +52,7 @@ def test_classes_are_those_of_transformers(kind, tmp_path):
         assert model.labels == folder.labels == labels
         assert found.dtype == np.float32 and found.shape == (4, max(1, len(labels)))
         for row, length in zip(found, hf_models.LENGTHS * 2, strict=True):
-            assert error(row, record[str(length)]) < 1e-9
+            assert hf_models.error(row, record[str(length)]) < 1e-9
         assert model.classify([]).shape == (0, max(1, len(labels)))
 
 
@@ -168,7 +163,7 @@ def test_dense_layers_of_sentence_transformers(tmp_path):
     with load(tmp_path / "model.gguf", threads=1) as model, load(folder, threads=1) as same:
         expected = hf_models.record("bert")["48"] @ matrices[0].T @ matrices[1].T
         for m in (model, same):
-            assert error(m.embed([ids])[0], expected) < 1e-9
+            assert hf_models.error(m.embed([ids])[0], expected) < 1e-9
     (path / "config.json").write_text('{"activation_function": "torch.nn.modules.activation.Tanh"}')
     with pytest.raises(ValueError, match="'activation_function' is 'torch.nn.modules.activation.Tanh': need 'torch"):
         convert(folder, tmp_path / "other.gguf")

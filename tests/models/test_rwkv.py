@@ -116,30 +116,17 @@ def model(tmp_path_factory):
         yield model_
 
 
-def error(found, expected):
-    return ((np.asarray(found) - expected) ** 2).sum() / (expected**2).sum()
-
-
 def test_logits_equal_numpy(model):
     model.reset()
-    assert error(model.logits(IDS), EXPECTED) < 1e-9
+    assert hf_models.error(model.logits(IDS), EXPECTED) < 1e-9
     model.reset()
-    assert error([model.feed([token]) for token in IDS[:60]], EXPECTED[:60]) < 1e-9
-    assert error(model.feed(IDS[60:90]), EXPECTED[89]) < 1e-9
-    assert model.reset(70) == 70 and error(model.feed(IDS[70:72]), EXPECTED[71]) < 1e-9
+    assert hf_models.error([model.feed([token]) for token in IDS[:60]], EXPECTED[:60]) < 1e-9
+    assert hf_models.error(model.feed(IDS[60:90]), EXPECTED[89]) < 1e-9
+    assert model.reset(70) == 70 and hf_models.error(model.feed(IDS[70:72]), EXPECTED[71]) < 1e-9
 
 
 def test_sequences_of_different_lengths_together(model):
-    greedy = {"max_tokens": 6, "temperature": 0}
-    prompts, alone = [IDS[:50], IDS[:21], IDS[30:34]], []
-    for prompt in prompts:
-        model.reset()
-        text = model.generate(prompt, **greedy)
-        list(text)
-        alone.append(text.ids)
-    many = model.generate_many(prompts, **greedy)
-    list(many)
-    assert [text.ids for text in many.texts] == alone
+    hf_models.check_together(model, [IDS[:50], IDS[:21], IDS[30:34]])
 
 
 def test_a_state_is_saved(model):
@@ -214,10 +201,10 @@ def test_folders_are_converted(tmp_path, together):
     convert(folder, tmp_path / "model.gguf")
     for path in (tmp_path / "model.gguf", folder):
         with load(path, threads=1) as model:
-            assert error(model.logits(IDS), EXPECTED) < 1e-9
+            assert hf_models.error(model.logits(IDS), EXPECTED) < 1e-9
     convert(folder, tmp_path / "small.gguf", "Q8_0")
     with load(tmp_path / "small.gguf", threads=1) as model:
-        assert 1e-9 < error(model.logits(IDS), EXPECTED) < 1e-2
+        assert 1e-9 < hf_models.error(model.logits(IDS), EXPECTED) < 1e-2
     hf_models.write_folder(folder, CONFIG | {"norm_eps": 1e-3}, {})
     with pytest.raises(ValueError, match="convert: .*'norm_eps' is 0.001: need 1e-05 for heads of 64"):
         convert(folder, tmp_path / "other.gguf")

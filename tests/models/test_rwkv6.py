@@ -113,33 +113,20 @@ def model(path):
         yield model_
 
 
-def error(found, expected):
-    return ((np.asarray(found) - expected) ** 2).sum() / (expected**2).sum()
-
-
 def test_logits_equal_numpy(model):
     model.reset()
-    assert error(model.logits(IDS), EXPECTED) < 1e-9
+    assert hf_models.error(model.logits(IDS), EXPECTED) < 1e-9
     model.reset()
-    assert error([model.feed([token]) for token in IDS[:50]], EXPECTED[:50]) < 1e-9
-    assert error(model.feed(IDS[50:90]), EXPECTED[89]) < 1e-9
-    assert model.reset(60) == 60 and error(model.feed(IDS[60:62]), EXPECTED[61]) < 1e-9
+    assert hf_models.error([model.feed([token]) for token in IDS[:50]], EXPECTED[:50]) < 1e-9
+    assert hf_models.error(model.feed(IDS[50:90]), EXPECTED[89]) < 1e-9
+    assert model.reset(60) == 60 and hf_models.error(model.feed(IDS[60:62]), EXPECTED[61]) < 1e-9
     state, expected = model.save_state(), model.feed(IDS[62:66])
     model.load_state(state)
     assert np.allclose(model.feed(IDS[62:66]), expected, atol=1e-5)
 
 
 def test_sequences_of_different_lengths_together(model):
-    greedy = {"max_tokens": 6, "temperature": 0}
-    prompts, alone = [IDS[:50], IDS[:21], IDS[30:34]], []
-    for prompt in prompts:
-        model.reset()
-        text = model.generate(prompt, **greedy)
-        list(text)
-        alone.append(text.ids)
-    many = model.generate_many(prompts, **greedy)
-    list(many)
-    assert [text.ids for text in many.texts] == alone
+    hf_models.check_together(model, [IDS[:50], IDS[:21], IDS[30:34]])
 
 
 def test_adapters_learn(model, tmp_path):
@@ -184,7 +171,7 @@ def test_files_of_other_programs_are_read(path, tmp_path, model):
     writer.write_tensors_to_file()
     writer.close()
     with load(tmp_path / "other.gguf", threads=1) as other:
-        assert error(other.logits(IDS), EXPECTED) < 1e-8  # the epsilon of the norms counts a little more
+        assert hf_models.error(other.logits(IDS), EXPECTED) < 1e-8  # the epsilon of the norms counts a little more
 
 
 def test_bad_folders(tmp_path):

@@ -567,14 +567,17 @@ class FeedForward(Attention):
         (_, used, rows, _), nb = y.contents.ne, y.contents.nb
         return [ggml.ggml_view_3d(self.ctx, y, n, used, rows, nb[1], nb[2], 4 * n * i) for i in (0, 1)]
 
+    def further_rows(self) -> int:
+        """How many rows with_more_rows adds."""
+        return -(-EXPERT_ROWS * self.config.n_expert // self.config.n_expert_used) if self.inputs.exact else 0
+
     def with_more_rows(self, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """x [C, 1 or used, N] and the experts [used, N] with further rows.
 
         In these, each expert occurs EXPERT_ROWS times. Few rows are multiplied in another order than many: with these,
         no expert has few.
         """
-        c, ctx = self.config, self.ctx
-        more = -(-EXPERT_ROWS * c.n_expert // c.n_expert_used)
+        c, ctx, more = self.config, self.ctx, self.further_rows()
         zeros = ggml.ggml_new_tensor_3d(ctx, ggml.GGML_TYPE_F32, c.n_embd, x.contents.ne[1], more)
         x = ggml.ggml_concat(ctx, x, ggml.ggml_fill(ctx, zeros, 0.0), 2)
         # 0, 1, ..., the number of experts - 1, again and again: floats hold them exactly
@@ -593,12 +596,21 @@ class FeedForward(Attention):
         if self.has(name + ".bias"):
             y = ggml.ggml_add_id(self.ctx, y, self.weight(name + ".bias", n_out, self.config.n_expert), chosen)
         for pair in self.adapters.get(name + ".weight", ()):
-            if pair.name is not None:
-                raise ValueError(f"add_adapter: {pair.name!r} has a matrix of experts, {name!r}: need load(lora=)")
-            low = ggml.ggml_mul_mat_id(self.ctx, pair.a, x, chosen)
+            low = self.of_tokens_of_experts(ggml.ggml_mul_mat_id(self.ctx, pair.a, x, chosen), pair)
             low = ggml.ggml_mul_mat_id(self.ctx, pair.b, low, chosen)
             y = self.add(y, self.scale(low, pair.scale))
         return y
+
+    def of_tokens_of_experts(self, low: Tensor, pair: Pair) -> Tensor:
+        """A x [rank, used, N] of an adapter of experts: 0 where a token does not have it."""
+        if pair.name is None:
+            return low
+        mask, outputs, more = self.inputs.adapters[pair.name], self.inputs.outputs, self.further_rows()
+        if outputs is not None and low.contents.ne[2] - more == outputs.contents.ne[0]:
+            mask = ggml.ggml_get_rows(self.ctx, mask, outputs)
+        if more:
+            mask = ggml.ggml_pad(self.ctx, mask, 0, more, 0, 0)
+        return ggml.ggml_mul(self.ctx, low, ggml.ggml_reshape_3d(self.ctx, mask, 1, 1, low.contents.ne[2]))
 
     def product_of_experts(self, x: Tensor, name: str, n_out: int, chosen: Tensor) -> Tensor:
         """W[expert] x for each chosen expert."""

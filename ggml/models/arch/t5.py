@@ -42,8 +42,7 @@ def bucket(distance, buckets, both):
 
 def embed(g):
     """x = token_embd[id]."""
-    if g.config is not g.whole:
-        raise ValueError(f"load: comm: architecture {g.config.arch!r} can't be divided among ranks")
+    g.check_undivided()
     return g.point("token_embd", g.embedding(g.inputs.ids, "token_embd", g.config.n_vocab))
 
 

@@ -740,6 +740,7 @@ GPT2: dict[str, Any] = {
 def gpt2(c: Fields) -> Keys:
     c.require("activation_function", "gelu_new", "gelu_pytorch_tanh", default="gelu_new")
     c.require("scale_attn_by_inverse_layer_idx", False, default=False)
+    c.require("scale_attn_weights", True, default=True)
     width = c.integer("n_embd", "hidden_size")
     return {
         "context_length": c.integer("n_positions", "n_ctx", "max_position_embeddings", high=1 << 30),

@@ -398,7 +398,11 @@ class Memory:
         items += [(cache, None, [4 * cache.size]) for cache in self.states]
         if isinstance(further, bool) or not isinstance(further, int) or further < 0:
             raise ValueError(f"the state has {further!r} bytes of a further layer")
-        if len(view) != offset + sum(sum(sizes) for *_, sizes in items) + further or len(ids) != tokens:
+        unused = further if self._further is None else 0
+        if further and self._further is not None:
+            cells = held.tables[0].last_cells(tokens)
+            items.append((self._further, cells, self._further.sizes(len(cells))))
+        if len(view) != offset + sum(sum(sizes) for *_, sizes in items) + unused or len(ids) != tokens:
             raise ValueError("the state is incomplete")
         for cache, cells, sizes in items:
             parts = []
@@ -416,13 +420,6 @@ class Memory:
         held.exact = exact
         held.append(ids)
         if further and self._further is not None:
-            cells = held.tables[0].last_cells(tokens)
-            sizes = self._further.sizes(len(cells))
-            if sum(sizes) != further:
-                raise ValueError("the state is incomplete")
-            ends = np.cumsum([offset, *sizes])
-            rows = [np.frombuffer(view[a:b], np.uint8) for a, b in zip(ends, ends[1:])]
-            self._further.load(cells, rows)
             held.further = tokens
         return held
 

@@ -12,14 +12,15 @@ from ggml.utils import dequantize_row, to_numpy
 
 from ..._errors import named
 from ..arch import FAMILIES
-from ..arch.base import Builder
+from ..arch.base import Builder, Inputs
 from ..generate.prompts import Prompts
+from ..run.encoder_decoder import has_decoder
 from ..run.graphs import NODES_PER_LAYER
 from ..run.runner import Runner
 from .data import Row
 from .graph import RowInputs
 
-F32 = ggml.GGML_TYPE_F32
+F32, I32 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I32
 FIXED = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")  # divisors of frequencies
 
 
@@ -29,7 +30,9 @@ class Gradients:
     def __init__(self, runner: Runner, prompts: Prompts) -> None:
         self.runner, self.prompts = runner, prompts
 
-    def gradients(self, ids: str | bytes | Sequence[int]) -> dict[str, np.ndarray]:
+    def gradients(
+        self, ids: str | bytes | Sequence[int], *, decoder: str | bytes | Sequence[int] | None = None
+    ) -> dict[str, np.ndarray]:
         """The gradients of the mean loss of a text by all weights.
 
         The loss is the mean over all tokens but the first of the negative logarithm of their probability after those
@@ -38,6 +41,8 @@ class Gradients:
 
         Args:
             ids: token ids or text, from 2 to n_ctx tokens.
+            decoder: of a model with an encoder, which reads ids, and a decoder, the text of the latter, whose loss it
+                is; its first token is that with which texts begin (`config.own["decoder_start"]`).
         Returns:
             For each weight by name its gradient, f32, in the shape of the tensor in NumPy order; zeros for one that the
             loss does not depend on in a way that has a derivative, such as a bias that only chooses experts.
@@ -46,8 +51,17 @@ class Gradients:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
-            self.runner.causal("gradients")
             self.runner.check_undivided("gradients")
+            read: list[int] = []
+            if has_decoder(self.runner.config):
+                if decoder is None:
+                    raise ValueError("gradients: decoder is missing: need the text of the decoder")
+                read, ids = self.prompts.ids("gradients", ids), decoder
+                self.runner.check_room("gradients", 0, len(read))
+            else:
+                self.runner.causal("gradients")
+                if decoder is not None:
+                    raise ValueError("gradients: decoder is given: the model has no encoder beside it")
             tokens = self.prompts.ids("gradients", ids)
             if min(tokens) < 0:
                 raise ValueError("gradients: the tokens have embeddings of pictures: need token ids")
@@ -55,37 +69,79 @@ class Gradients:
                 raise ValueError(f"gradients: need at least 2 tokens, got {len(tokens)}")
             self.runner.check_room("gradients", 0, len(tokens))
             with named("gradients"):
-                return self._computed(tokens)
+                return self._computed(tokens, read)
 
-    def _computed(self, tokens: list[int]) -> dict[str, np.ndarray]:
+    def _computed(self, tokens: list[int], read: list[int]) -> dict[str, np.ndarray]:
         values = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
         nodes = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
         try:
-            return self._graph(values, nodes, allocator, tokens)
+            return self._graph(values, nodes, allocator, tokens, read)
         finally:
             ggml.ggml_gallocr_free(allocator)
             ggml.ggml_free(nodes)
             ggml.ggml_free(values)
 
-    def _graph(self, values: Any, nodes: Any, allocator: Any, tokens: list[int]) -> dict[str, np.ndarray]:
+    def _logits(self, values: Any, nodes: Any, weights: dict[str, Any], tokens: list[int]) -> Any:
+        """The logits after each token [vocabulary, n]."""
+        config, n = self.runner.config, len(tokens)
+        row, places = RowInputs(values, config, n), np.arange(n, dtype=np.int32)
+        row.fill(Row(np.array(tokens), np.array(tokens), np.tile(places, (4, 1)), np.zeros_like(places), {}))
+        g = Builder(nodes, config, weights, row.inputs, adapters=self.runner.parts().adapters)
+        return g.output(FAMILIES[config.arch].module.head(g, self._layers(g)))
+
+    def _logits_of_decoder(
+        self, values: Any, nodes: Any, weights: dict[str, Any], read: list[int], tokens: list[int]
+    ) -> Any:
+        """The logits after each of the decoder's tokens [vocabulary, n], while the encoder has read others."""
+        config, module = self.runner.config, FAMILIES[self.runner.config.arch].module
+        adapters, buckets = self.runner.parts().adapters, config.own["buckets"]
+
+        def builder(ids: list[int], both: bool) -> tuple[Any, Any]:
+            place = np.arange(len(ids), dtype=np.int32)
+            ids_, places, between = (
+                with_values(values, I32, data)
+                for data in (np.array(ids), place, module.bucket(place - place[:, None], buckets, both))
+            )
+            return Builder(nodes, config, weights, Inputs(ids_, places, {False: None}, 1, buckets=between),
+                           adapters=adapters), between  # fmt: skip
+
+        encoder, _ = builder(read, True)
+        states = module.head(encoder, self._layers(encoder))
+        g, between = builder(tokens, False)
+        hidden = np.triu(np.full((len(tokens), len(tokens)), -np.inf), 1)
+        mask = ggml.ggml_reshape_2d(values, with_values(values, F32, hidden), len(tokens), len(tokens))
+        x = g.embedding(g.inputs.ids, "token_embd", config.n_vocab)
+        for i in range(config.own["decoder_layers"]):
+            cross = module.cross_keys_values(g, i, states)
+            x = module.decoder_layer(g, i, x, between, mask, lambda k, v: (k, v), cross)
+        return module.logits(g, x)
+
+    def _layers(self, g: Builder) -> Any:
+        """The result of the last layer."""
+        module = FAMILIES[self.runner.config.arch].module
+        x = module.embed(g)
+        for i in range(self.runner.config.n_layer):
+            x = module.layer(g, i, x)
+        return x
+
+    def _graph(
+        self, values: Any, nodes: Any, allocator: Any, tokens: list[int], read: list[int]
+    ) -> dict[str, np.ndarray]:
         config, n = self.runner.config, len(tokens) - 1
         weights = {name: copied(values, tensor, name) for name, tensor in self.runner.weights.items()}
-        row = RowInputs(values, config, n)
-        places = np.arange(n, dtype=np.int32)
-        row.fill(Row(np.array(tokens[:-1]), np.array(tokens[1:]), np.tile(places, (4, 1)), np.zeros_like(places), {}))
         labels = ggml.ggml_new_tensor_2d(values, F32, config.n_vocab, n)
         target = to_numpy(labels)
         target[...] = 0
-        target.reshape(n, -1)[places, tokens[1:]] = 1
-        module = FAMILIES[config.arch].module
-        g = Builder(nodes, config, weights, row.inputs, adapters=self.runner.parts().adapters)
-        x = module.embed(g)
-        for i in range(config.n_layer):
-            x = module.layer(g, i, x)
-        loss = ggml.ggml_cross_entropy_loss(nodes, g.output(module.head(g, x)), labels)
+        target.reshape(n, -1)[np.arange(n), tokens[1:]] = 1
+        if read:
+            logits = self._logits_of_decoder(values, nodes, weights, read, tokens[:-1])
+        else:
+            logits = self._logits(values, nodes, weights, tokens[:-1])
+        loss = ggml.ggml_cross_entropy_loss(nodes, logits, labels)
         ggml.ggml_set_loss(loss)
-        size = 1024 + 16 * config.n_layer * NODES_PER_LAYER * (1 + config.n_expert_used)
+        layers = config.n_layer + 2 * config.own.get("decoder_layers", 0)
+        size = 1024 + 16 * layers * NODES_PER_LAYER * (1 + config.n_expert_used)
         graph = ggml.ggml_new_graph_custom(nodes, size, True)
         ggml.ggml_build_forward_expand(graph, loss)
         forward = [ggml.ggml_graph_node(graph, i) for i in range(ggml.ggml_graph_n_nodes(graph))]
@@ -102,6 +158,13 @@ class Gradients:
             for name, tensor in weights.items()
             if name not in FIXED
         }
+
+
+def with_values(ctx: Any, kind: int, values: np.ndarray) -> Any:
+    """A tensor of one dimension with values."""
+    tensor = ggml.ggml_new_tensor_1d(ctx, kind, values.size)
+    to_numpy(tensor)[:] = values.reshape(-1)
+    return tensor
 
 
 def one(ctx: Any) -> Any:
