@@ -47,8 +47,9 @@ static inline float *pack_lane(float *out, int i, int kn, int width) {
 }
 /* Stores one k of n vectors. */
 static inline void pack_one_k(const float *x, int n, float *out, int kn, int width) {
-    for (int i = 0; i < n; i += VW)
-        vf_store(pack_lane(out, i, kn, width), n - i >= VW ? vf_load(x + i) : vf_loadn(x + i, n - i));
+    for (float *panel = out; n > 0; panel += (int64_t)kn * width)
+        for (int i = 0; i < width && n > 0; i += VW, x += VW, n -= VW)
+            vf_store(panel + i, n >= VW ? vf_load(x) : vf_loadn(x, n));
 }
 
 /* Transposes VW rows of kn values. The last four columns may overlap with those before, which writes some twice. */

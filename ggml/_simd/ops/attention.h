@@ -10,7 +10,8 @@
 #include "logits.h"
 
 enum {
-    ATTN_ROWS = 128,                /* rows of a tile; half as many with few keys and a mask, which may hide many */
+    ATTN_ROWS = 128,                /* rows of a tile; half as many with few keys and a mask, which may hide many; */
+    ATTN_WIDE = 384,                /* of many tiles without a mask: each packs all keys and values */
     ATTN_KEYS = 256,                /* keys of a block */
     ATTN_STEP = 64,                 /* a multiple of the keys that ROW_SUM adds at a time */
     ATTN_FEW = 8,                   /* tiles of at most that many rows read keys and values in place */
@@ -132,6 +133,7 @@ static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, f
 typedef struct attn_tile {
     int64_t set, row, n, ld;        /* n rows from `row` on; stride of out */
     float *q, *s, *out, *max, *any, *tmp, *unpacked, *room;   /* any: the largest logit of each key */
+    float *panels;                  /* q, packed for the products with all blocks of keys; not if there are few rows */
     double *sum;
     bool few;
 } attn_tile;
@@ -146,7 +148,8 @@ static bool attn_tile_make(attn_tile *t, attn *a, int64_t n) {
     t->ld = t->few ? GEMV_ROWS : attn_round(a->dv);
     const int64_t d = attn_round(a->d), wide = t->few ? ATTN_UNPACK * attn_round(gg_max(a->d, a->dv)) : 0;
     const int64_t room = t->few ? 0 : ATTN_ROOM, per_row = d + ATTN_KEYS + t->ld + 3;
-    const size_t floats = (size_t)(attn_round(n) * per_row + 2 * ATTN_KEYS + wide + room);
+    const int64_t panels = t->few ? 0 : gg_ceil_div(n, NR) * NR_PAD * d;
+    const size_t floats = (size_t)(attn_round(n) * per_row + 2 * ATTN_KEYS + wide + room + panels);
     float *p = gg_scratch(floats * sizeof *p + paged_block_size(a));
     if (!p) return false;
     a->gathered = (char *)(p + floats);
@@ -157,7 +160,7 @@ static bool attn_tile_make(attn_tile *t, attn *a, int64_t n) {
     t->out = p, p += n * t->ld;
     t->any = p, p += ATTN_KEYS;
     t->tmp = p, p += ATTN_KEYS;
-    t->unpacked = p, t->room = p + wide;
+    t->unpacked = p, t->room = p + wide, t->panels = t->room + room;
     return true;
 }
 /* Copies n rows of a tensor [ne0, n_q, heads, batch] as f32, times a factor. */
@@ -172,11 +175,29 @@ static void attn_take(const attn *a, const ggml_tensor *x, int64_t set, int64_t 
 }
 
 #include "attention_few.h"
+/* The product of the queries of a tile with n keys. */
+static gemm attn_score_product(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
+    return (gemm){.m = n, .n = t->n, .k = a->d, .ne2 = 1, .ne3 = 1, .a = attn_matrix(a, &a->k, 0, t->set, first),
+                  .b = attn_floats(t->q, attn_round(a->d), 1), .c = (char *)t->s, .c_m = sizeof *t->s,
+                  .c_n = ATTN_KEYS * sizeof *t->s};
+}
+static void attn_pack_queries(const attn *a, const attn_tile *t) {
+    const gemm g = attn_score_product(a, t, 0, ATTN_KEYS);
+    const gemm_tiling tiling = gemm_plan(&g, 1, false);
+    for (int64_t k = 0, kn; k < g.k; k += kn) {
+        kn = gg_min(g.k - k, gemm_format(&g)->depth);
+        gemm_pack_columns(&g, &tiling, 0, tiling.columns, k, k + kn,
+                          gemm_shared_panel(&g, &tiling, t->panels, 0, k, kn));
+    }
+}
 static void attn_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
-    if (t->few) attn_few_scores(a, t, first, n);
-    else attn_product_rows(n, t->n, a->d, attn_matrix(a, &a->k, 0, t->set, first),
-                           attn_floats(t->q, attn_round(a->d), 1),
-                           t->s, ATTN_KEYS, false, t->room);
+    if (t->few) {
+        attn_few_scores(a, t, first, n);
+        return;
+    }
+    const gemm g = attn_score_product(a, t, first, n);
+    const gemm_tiling tiling = gemm_plan(&g, 1, false);
+    gemm_task(&g, &tiling, 0, tiling.rows, 0, tiling.columns, false, t->panels, t->room);
 }
 static void attn_values(const attn *a, const attn_tile *t, int64_t first, const float *s, int64_t n) {
     if (t->few) attn_few_values(a, t, first, s, n);
@@ -245,6 +266,7 @@ static void attn_weigh(const attn *a, const attn_tile *t, int64_t first, int64_t
 }
 static void attn_run_tile(attn *a, const attn_tile *t, int64_t first, int64_t end) {
     attn_take(a, a->q, t->set, t->row, t->n, a->factor, t->q);
+    if (!t->few) attn_pack_queries(a, t);
     for (int64_t r = 0; r < t->n; r++) t->max[r] = -GG_INF, t->sum[r] = 0;
     memset(t->out, 0, (size_t)(t->n * t->ld) * sizeof *t->out);
     for (; first < end; first += ATTN_KEYS) {
@@ -272,7 +294,8 @@ typedef struct attn_cut { int64_t tiles, rows, pieces, keys; } attn_cut;
 
 static attn_cut attn_plan(const attn *a) {
     const bool low = a->mask && a->n_kv <= 2 * ATTN_KEYS;
-    attn_cut c = {.tiles = gg_ceil_div(a->rows, low ? ATTN_ROWS / 2 : ATTN_ROWS), .pieces = 1};
+    const bool wide = !a->mask && gg_ceil_div(a->rows, ATTN_WIDE) * a->sets >= ATTN_TASKS;
+    attn_cut c = {.tiles = gg_ceil_div(a->rows, low ? ATTN_ROWS / 2 : wide ? ATTN_WIDE : ATTN_ROWS), .pieces = 1};
     c.rows = gg_ceil_div(a->rows, c.tiles), c.tiles = gg_ceil_div(a->rows, c.rows);
     const int64_t want = gg_ceil_div(ATTN_TASKS, c.tiles * a->sets);
     if (want > 2) c.pieces = gg_max(gg_min(want, a->n_kv / ATTN_SPLIT), 1);
