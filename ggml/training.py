@@ -388,7 +388,8 @@ class _Network(Owner):
         params.ctx_compute, params.inputs, params.outputs = self.nodes, inputs, outputs
         params.get_opt_pars = ggml.ggml_opt_get_optimizer_params(parameters)
         params.optimizer, params.opt_period = optimizer, self.accumulate // self.ranks
-        self.opt = ggml.ext.opt_init(params, self.comm)
+        # Without a step of the interpreter between them: after Ctrl-C there, nobody could free what was created.
+        vars(self).update(zip(("opt",), map(ggml.ext.opt_init, (params,), (self.comm,))))
         return self
 
     def _trained(self) -> Iterator[Tensor]:

@@ -1,6 +1,10 @@
 """ggml.training: callbacks, saving and loading, pictures, and errors that come before a training, not after it."""
 
+import contextlib
 import csv
+import gc
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -262,6 +266,43 @@ def test_weights_that_do_not_fit_change_nothing(tmp_path):
 
 
 # ---- learning rates --------------------------------------------------------------------------------------------------
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_ctrl_c_while_the_network_is_built_leaves_no_memory_behind():
+    """The signal waits until the call that builds it returns: what it made must be stored by then."""
+
+    def stop(number, frame):
+        raise KeyboardInterrupt
+
+    def begun():
+        made = training.Session(1)
+        weight = made.parameter("weight", np.full((2, WIDTH), 0.1))
+        loss = ggml.GGML_OPT_LOSS_TYPE_MEAN_SQUARED_ERROR
+
+        def forward(ctx, x):
+            signal.setitimer(signal.ITIMER_REAL, 5e-4)  # the call takes some milliseconds
+            return ggml.ggml_mul_mat(ctx, weight, x)
+
+        with made, contextlib.suppress(KeyboardInterrupt):
+            try:
+                made.start(forward, WIDTH, BATCH, loss, training.adamw(0.05))
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def memory():
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    try:
+        begun()
+        before = memory()
+        for _ in range(20):
+            begun()
+        assert memory() - before < 20 << 20  # each network has 3 MB
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+
+
 def test_a_negative_number_of_steps():
     with pytest.raises(ValueError, match="^adamw: steps is -4: need 0 or more"):
         training.adamw(0.1, steps=-4)
