@@ -1,5 +1,7 @@
 """Values as tensors of a plan's graph, their shapes, and elements that are moved by index."""
 
+import functools
+
 import numpy as np
 
 import ggml
@@ -161,21 +163,11 @@ class Layout(Owner):
         shape = tuple(x.shape[p] for p in perm)
         if perm == sorted(perm):
             return x
-        order = [p for p in perm if x.shape[p] != 1]
-        place = {p: i for i, p in enumerate(sorted(order))}
-        groups: list[list[int]] = []  # runs of axes that stay neighbours, without those of size 1
-        for p in order:
-            if groups and place[p] == place[groups[-1][-1]] + 1:
-                groups[-1].append(p)
-            else:
-                groups.append([p])
-        n, source = len(groups), sorted(groups)
-        if n > 4:
+        source, axes, sizes = transposition(x.shape, tuple(perm))
+        if len(sizes) > 4:
             return self.take(x, np.arange(count(x.shape)).reshape(x.shape).transpose(perm))
-        y = self.reshape(x, [count(x.shape[p] for p in g) for g in source])
-        axes = [n - 1 - groups.index(g) for g in reversed(source)]  # where ggml's dimensions of the source go
-        view = ggml.ggml_permute(self.ctx, y.t, *axes, *range(n, 4)) if groups != source else y.t
-        sizes = [count(x.shape[p] for p in g) for g in groups]
+        y = self.reshape(x, source)
+        view = ggml.ggml_permute(self.ctx, y.t, *axes) if axes else y.t
         return self.reshape(self.with_shape(view, sizes, x), shape)
 
     def move(self, x, axis, to):
@@ -308,6 +300,28 @@ class Layout(Owner):
         if count(x.shape) > EXACT:
             raise OnHost("more than 2^24 elements: F32 does not represent every position")
         return self.gather(self.reshape(x, (count(x.shape),)), 0, positions)
+
+
+@functools.lru_cache(1024)
+def transposition(shape, perm):
+    """How axes come into another order.
+
+    Returns:
+        The shape in which those that stay neighbours are one, without those of size 1; where ggml's dimensions of it
+        go, None if they stay; and the shape afterwards.
+    """
+    order = [p for p in perm if shape[p] != 1]
+    place = {p: i for i, p in enumerate(sorted(order))}
+    groups: list[list[int]] = []
+    for p in order:
+        if groups and place[p] == place[groups[-1][-1]] + 1:
+            groups[-1].append(p)
+        else:
+            groups.append([p])
+    n, source = len(groups), sorted(groups)
+    axes = [n - 1 - groups.index(g) for g in reversed(source)]  # where ggml's dimensions of the source go
+    before, after = (tuple(count(shape[p] for p in g) for g in which) for which in (source, groups))
+    return before, None if groups == source else (*axes, *range(n, 4)), after
 
 
 def row_width(flat, shape, total):

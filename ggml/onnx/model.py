@@ -93,7 +93,8 @@ class Model(LockOwner):
         """Computes the outputs.
 
         Args:
-            arrays: one array per input in the model's order, or one dict of arrays by name.
+            arrays: one array per input in the model's order, or one dict of arrays by name. Other threads must not
+                change them during the call.
             outputs: names of the outputs to compute, None for all. Nodes that only others need do not run, and inputs
                 that only they read may be left out. An input of this name goes into the dict.
             named: arrays by name.

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from ..coupling import least_squares
 from . import operator
 from .columns import vector
 from .labels import chosen, labels_of
@@ -55,38 +56,6 @@ def vectors_of(node, count):
     return v.reshape(count, -1)
 
 
-def least_squares(r):
-    """Probabilities (rows, classes) that fit those of pairs, r (rows, classes, classes).
-
-    Minimises the sum of (r[j, i] p[i] - r[i, j] p[j])^2 as Wu, Lin and Weng (2004, second approach) do, with the steps
-    and the tolerance of LIBSVM, whose results are thereby matched.
-    """
-    rows, k = r.shape[:2]
-    q = -np.swapaxes(r, 1, 2) * r
-    diagonal = np.arange(k)
-    q[:, diagonal, diagonal] = 0
-    square = np.square(np.swapaxes(r, 1, 2))
-    square[:, diagonal, diagonal] = 0
-    q[:, diagonal, diagonal] = square.sum(2)
-    p, left = np.full((rows, k), 1 / k), np.arange(rows)
-    for _ in range(max(100, k)):
-        part, x = q[left], p[left]
-        product = np.einsum("nij,nj->ni", part, x)
-        total = (x * product).sum(1)
-        far = np.abs(product - total[:, None]).max(1) >= 0.005 / k
-        left, part, x, product, total = left[far], part[far], x[far], product[far], total[far]
-        if not len(left):
-            break
-        for t in range(k):
-            step = (total - product[:, t]) / part[:, t, t]
-            x[:, t] += step
-            total = (total + step * (step * part[:, t, t] + 2 * product[:, t])) / (1 + step) ** 2
-            product = (product + step[:, None] * part[:, t]) / (1 + step[:, None])
-            x /= 1 + step[:, None]
-        p[left] = x
-    return p
-
-
 @operator("SVMClassifier")
 def svm_classifier(node):
     labels, sizes, transform = labels_of(node), node.attr("vectors_per_class"), transform_of(node)
@@ -131,7 +100,9 @@ def svm_classifier(node):
             with np.errstate(over="ignore"):
                 r[:, first, second] = np.clip(1 / (1 + np.exp(scores * a + b)), 1e-7, 1 - 1e-7)
             r[:, second, first] = 1 - r[:, first, second]
-            return chosen(labels, place), least_squares(r).astype(np.float32)
+            p = np.empty((len(x), k))
+            least_squares(r, p, np.empty((k, k)), np.empty(k))
+            return chosen(labels, place), p.astype(np.float32)
         if k == 2:
             scores = np.hstack([-scores, scores])
         return chosen(labels, place), transform(scores).astype(np.float32)
