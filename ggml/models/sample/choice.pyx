@@ -270,7 +270,7 @@ cdef Token last_needed(Token* tokens, Py_ssize_t count, double need) noexcept no
             low = place + 1
 
 
-cdef bint limit_share(const float* values, Py_ssize_t count, float best, double top_p, Token* last) noexcept nogil:
+cdef bint find_top_p_end(const float* values, Py_ssize_t count, float best, double top_p, Token* last) noexcept nogil:
     """Moves `last` to the token at which the p, in order, reach the share top_p of all. False without memory."""
     cdef Token every = last[0]
     cdef double total = 0, part = 0
@@ -335,7 +335,7 @@ cdef int choose_of_all(
         return 0
     last.p, last.index = 0, <int>count
     last.value = <float>(best[0] + log(min_p)) if min_p > 0 else -INFINITY
-    if top_p < 1 and not limit_share(values, count, best[0], top_p, &last):
+    if top_p < 1 and not find_top_p_end(values, count, best[0], top_p, &last):
         return -1
     add_up(values, count, best[0], temperature, factor, last, INFINITY, &total)
     return <int>add_up(values, count, best[0], temperature, factor, last, random * total, &part)
