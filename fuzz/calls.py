@@ -78,7 +78,7 @@ def functions(prefix):
         f = resolve(full)
         if isinstance(f, type) or not callable(f):
             continue
-        if name in EXCLUDED or name in _absent.functions or not full.startswith(prefix):
+        if name in EXCLUDED or name in _absent.functions or full in ggml.ext._MOVED or not full.startswith(prefix):
             continue
         try:
             params = inspect.signature(f).parameters.values()
