@@ -59,7 +59,8 @@ def test_the_documentation_lists_the_rows():
 
 
 # Keys that gguf has no name for
-OURS = ("attention.chunk_size", "hidden_activation", "rope.scaling.yarn_truncate", "swiglu_alpha", "swiglu_limit")
+OURS = ("attention.bidirectional_images", "attention.chunk_size", "hidden_activation", "rope.scaling.yarn_truncate",
+        "swiglu_alpha", "swiglu_limit")  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", hf_models.KINDS)
