@@ -17,7 +17,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import callers
 import numpy as np
 import peaks
 import workloads
@@ -178,6 +177,8 @@ class Scale:
 
     def callers(self):
         """What Python threads are worth that compute each on its own: see callers.py."""
+        import callers  # not above: the documentation is built without the package
+
         counts = [1, 2] if self.tiny else [1, 2, 4, 8]
         seconds, rounds = (0.01, 1) if self.tiny else (0.2, 2) if self.quick else (1.0, 3)
         how = "with the GIL" if getattr(sys, "_is_gil_enabled", lambda: True)() else "without the GIL"
