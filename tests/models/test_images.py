@@ -614,6 +614,15 @@ def changed_file(files, tmp_path, change=None, drop=(), tensors=None):
             (),
             "a token is 1792 x 1792 pixels: need at most 1024",
         ),
+        (
+            {
+                "clip.projector_type": "lfm2",
+                "clip.vision.projector.scale_factor": 2,
+                "clip.vision.image_min_pixels": 1 << 24,
+            },
+            (),
+            "the smallest picture becomes 16777216 pixels, 342392 patches: need at most 16384",
+        ),
         ({"clip.vision.patch_size": 0}, (), "'clip.vision.patch_size' is 0: need an integer from 1"),
         ({"clip.vision.image_mean": [0.5]}, (), r"'clip.vision.image_mean' is \[0.5\]: need three numbers"),
         ({"clip.vision.image_std": [0.0, 1.0, 1.0]}, (), "'clip.vision.image_std'"),

@@ -19,10 +19,14 @@ def sides(c):
     return c.own["patch"], c.own["merge"] or 3
 
 
+def area(c):
+    """The pixels that every picture has at most, and nearly has."""
+    return c.own["pixels"][1] or TOKENS * math.prod(sides(c)) ** 2
+
+
 def tiles(c, image):
     """The picture in about its shape, with as many pixels as there may be."""
-    unit = math.prod(sides(c))
-    most = c.own["pixels"][1] or TOKENS * unit**2
+    unit, most = math.prod(sides(c)), area(c)
     factor = math.sqrt(most / (image.width * image.height))
     width, height = (math.floor(factor * n / unit) * unit for n in image.size)
     longest = most // unit**2 * unit

@@ -30,6 +30,7 @@ KEPT_BYTES = 32 << 20  # most embeddings that are kept
 KEPT_GRAPHS = 2
 MOST_PIXELS = 1 << 26  # of a picture in tiles
 MOST_PATCHES = 1 << 12  # of a part of a picture, where no table of positions has one for each
+MOST_ENLARGED = 1 << 14  # patches of the smallest picture, where pictures have any shape
 LARGEST_SQUARE = 1 << 10  # pixels of the side of what becomes a token
 
 
@@ -92,6 +93,13 @@ def check_sizes(row: Projector, config: Config, path: str) -> None:
             raise ValueError(
                 f"load: {path}: a token is {square} x {square} pixels: need at most {LARGEST_SQUARE}, and tiles, "
                 f"{own['largest']} (key 'clip.vision.preproc_image_size'), of whole ones"
+            )
+        area = row.module.area(config) if hasattr(row.module, "area") else own["pixels"][0]
+        count = area // own["patch"] ** 2
+        if count > MOST_ENLARGED:
+            raise ValueError(
+                f"load: {path}: the smallest picture becomes {area} pixels, {count} patches: need at most "
+                f"{MOST_ENLARGED} (keys 'clip.vision.image_min_pixels' and 'clip.vision.image_max_pixels')"
             )
 
 
