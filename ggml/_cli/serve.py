@@ -109,6 +109,12 @@ def in_order(name, values, models):
     return dict(zip(models, values, strict=False))
 
 
+def drafts_of(options, models, opened):
+    """What guesses for the models, by their names: "ngram", or what `opened` makes of a second model's name."""
+    given = in_order("draft", options.draft, models)
+    return {name: draft if draft == "ngram" else opened(draft) for name, draft in given.items()}
+
+
 def run(options):
     require("", ["fastapi", "uvicorn", "prometheus_client"], "'ggml-cython[serve,llm]'")
     from ggml.distributed import mpi
@@ -127,10 +133,7 @@ def run(options):
         run_divided(options, comm, keys, models)
         return
     encoders = in_order("mmproj", options.mmproj, models)
-    drafts = {
-        name: draft if draft == "ngram" else model_path(draft)
-        for name, draft in in_order("draft", options.draft, models).items()
-    }
+    drafts = drafts_of(options, models, model_path)
     serve(application_of(options, keys, models, encoders, drafts), options.host, options.port)
 
 
@@ -158,12 +161,8 @@ def run_divided(options, comm, keys, models):
     leader = Leader(runners)
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn ends itself, then repeats the signal
     try:
-        drafts = {
-            name: draft
-            if draft == "ngram"
-            else load(model_path(draft), n_ctx=options.ctx, n_seq=options.sequences, threads=options.threads)
-            for name, draft in in_order("draft", options.draft, models).items()
-        }
+        settings = {"n_ctx": options.ctx, "n_seq": options.sequences, "threads": options.threads}
+        drafts = drafts_of(options, models, lambda draft: load(model_path(draft), **settings))
         serve(application_of(options, keys, loaded, {}, drafts), options.host, options.port)
     finally:
         leader.close()
