@@ -157,6 +157,11 @@ class Config:
         """Elements of what stands for a token of a picture: its embedding, and what layers add."""
         return self.n_embd * (1 + self.n_deepstack)
 
+    @property
+    def whole_pictures_in_windows(self) -> bool:
+        """Whether tokens of a picture that see each other do so in layers with a sliding window alone."""
+        return "whole_pictures" in self.own
+
 
 POOLING = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
 

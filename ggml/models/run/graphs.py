@@ -118,7 +118,7 @@ class Step(Prepared):
         self.shape, self.threads = shape, threads
         self.used = shape.tokens  # tokens that count; those behind them only fill the shape
         self.rows: slice | list[int] = slice(None)
-        self._windows_alone = "whole_pictures" in parts.config.own  # do pictures' tokens see each other
+        self._windows_alone = parts.config.whole_pictures_in_windows
         self.filled: list[np.ndarray] = []
         try:
             self._build(shape, parts.further() if shape.further else parts, memory)

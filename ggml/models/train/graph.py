@@ -43,7 +43,8 @@ class RowInputs:
     """
 
     def __init__(self, ctx: Any, config: Config, tokens: int, pictures: bool = False) -> None:
-        self._window, self._chunked, self._windows_alone = config.window, config.chunked, "whole_pictures" in config.own
+        self._window, self._chunked = config.window, config.chunked
+        self._windows_alone = config.whole_pictures_in_windows
         ids, positions = (ggml.ggml_new_tensor_1d(ctx, I32, tokens) for _ in range(2))
         masks: dict[bool, Any] = {False: None, True: None}
         masks |= {local: ggml.ggml_new_tensor_4d(ctx, F16, tokens, tokens, 1, 1) for local in set(config.local)}

@@ -11,6 +11,7 @@ and, where they are needed,
 encode(g, pixels, columns) -> x     the states of the patches, of encoders unlike those of encoder.py
 sides(c) -> pair                    of encoders for pictures of any shape: the pixels of a patch, and the fewest patches
                                     in a row and in a column
+area(c)                             of encoders that give all pictures nearly the same number of pixels: this number
 order(c, columns, rows)             the patches in the order in which the encoder computes them
 lookup(columns, rows, count)        of a table of `count` positions for pictures of another shape, the row of each patch
 positions(columns, rows)            the row and the column of each patch [2, N], of encoders with rotary positions,
