@@ -177,8 +177,8 @@ class Conversations:
         marks = [*(form.control if allowed or addressed else ()), *of_tags]
         schemas, words = schemas_of(allowed), Words(self._control, marks)
         limits = {name: closed(schema) for name, schema in schemas.items()} if must else strict_schemas(allowed)
-        before = tags if any(self._control(tag) is not None for tag in of_tags) and not must else None
-        before = None if addressed else before
+        within = not must and not addressed and any(self._control(tag) is not None for tag in of_tags)
+        before = tags if within else None
 
         def each() -> Iterator[tuple[str, str, Any]]:
             for name, schema in (limits or {}).items():

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")  # schemas by other names
+OPTIONS = "x-guidance"  # llguidance's own keyword of schemas
 VALUES = ("enum", "const", "default", "examples", "example", "required")  # no schemas within
+
+
+def with_white_space(schema: Mapping[str, Any], pattern: str) -> dict[str, Any]:
+    """A schema whose JSON may have white space of a pattern, a regular expression, between its parts."""
+    return {**schema, OPTIONS: {"whitespace_pattern": pattern}}
 
 
 def closed(schema: Any) -> Any:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from .schemas import with_white_space
+
 Schemas = Mapping[str, Mapping[str, Any]]  # of the arguments of each tool
 NAME = r"[\w.:-]+"
 CDATA = "<![CDATA["  # before text in XML that may have marks
@@ -54,7 +56,7 @@ class Words:
 def json_rule(schema: Any, root: Mapping[str, Any] | None = None) -> str:
     """JSON that is valid for a schema, in a grammar; definitions that it refers to are those of `root`."""
     found = {key: root[key] for key in ("$defs", "definitions") if key in root} if root is not None else {}
-    return "%json " + json.dumps({**schema, **found, "x-guidance": {"whitespace_pattern": " ?"}})
+    return "%json " + json.dumps(with_white_space({**schema, **found}, " ?"))
 
 
 def properties(schema: Mapping[str, Any]) -> list[tuple[str, Any, bool]]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..chat.schemas import closed
+from ..chat.schemas import closed, with_white_space
 
 LLAMA_GRAMMAR_DEFAULT_ROOT = "root"
 JSON_GBNF = r"""
@@ -78,7 +78,7 @@ def spaced(schema: Any, white: str = WHITE) -> Any:
         own = json.loads(schema) if isinstance(schema, str) else schema
     except ValueError:  # the compiler says what is wrong
         return schema
-    return {**own, "x-guidance": {"whitespace_pattern": white}} if isinstance(own, Mapping) else schema
+    return with_white_space(own, white) if isinstance(own, Mapping) else schema
 
 
 def language_of(caller: str, grammar: Any, response_format: Any = None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..chat.renderer import interpreter
-from ..chat.schemas import NAMED, VALUES
+from ..chat.schemas import NAMED, OPTIONS, VALUES
 from ..text.encoders import optional_module
 from .chain import Constraint
 from .choice import exclude_tokens
@@ -32,7 +32,6 @@ COMPILED = 32  # languages that are kept for a vocabulary
 KINDS = ("json_schema", "json", "regex", "grammar", "choices")
 # White space between the parts of JSON: as models write it, and never without end.
 WHITE = {"whitespace_pattern": r" ?|\n{1,2}[ \t]{0,20}"}
-OPTIONS = "x-guidance"  # llguidance's own keyword of schemas
 QUICK = 1e-4  # seconds: a mask that takes less is computed where it is needed, as another thread would take longer
 NO_TOKEN = "no token of the vocabulary continues the text in its language"
 FAULTS = {  # beginnings of llguidance's messages, and the keyword whose value they name
