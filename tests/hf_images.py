@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gguf_files
 import hf_models
 import numpy as np
 
@@ -199,8 +200,11 @@ def resampler(side: int = 10) -> dict[str, np.ndarray]:
     return found
 
 
-def write_resampler(path: Path, version: int = 3, side: int = 10) -> Path:
-    """Writes a tiny encoder of MiniCPM-V, whose table of positions is for a square of side x side patches."""
+def write_resampler(path: Path, version: int = 3, side: int = 10, image: int = 40) -> Path:
+    """Writes a tiny encoder of MiniCPM-V for pictures of about image x image pixels.
+
+    Its table of positions is for a square of side x side patches.
+    """
     import gguf
 
     writer = gguf.GGUFWriter(path, "clip")
@@ -208,7 +212,7 @@ def write_resampler(path: Path, version: int = 3, side: int = 10) -> Path:
     writer.add_bool("clip.use_gelu", True)
     writer.add_string("clip.projector_type", "resampler")
     writer.add_int32("clip.minicpmv_version", version)
-    sizes = {"image_size": 4 * side, "patch_size": 4, "embedding_length": 32, "feed_forward_length": 48,
+    sizes = {"image_size": image, "patch_size": 4, "embedding_length": 32, "feed_forward_length": 48,
              "block_count": 1, "projection_dim": 0, "attention.head_count": 4}  # fmt: skip
     for name, size in sizes.items():
         writer.add_uint32(f"clip.vision.{name}", size)
@@ -218,10 +222,7 @@ def write_resampler(path: Path, version: int = 3, side: int = 10) -> Path:
         writer.add_array(f"clip.vision.{name}", [0.5] * 3)
     for name, values in resampler(side).items():
         writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_files.finish(writer)
     return path
 
 
