@@ -25,6 +25,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parent.parent / "tests")  # not the folder of gguf.py, which is no package
 import bindings_clip  # noqa: E402
 import gguf  # noqa: E402
+import gguf_files  # noqa: E402
 import hf_images  # noqa: E402
 import hf_search  # noqa: E402
 import numpy as np  # noqa: E402
@@ -143,10 +144,7 @@ def write_encoder(rng: random.Random, encoder: tuple[dict, dict], path: Path) ->
         add.get(type(value), writer.add_array)(name, value)
     for name, values in tensors.items():
         writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_files.finish(writer)
 
 
 def encode(path: Path, size: tuple[int, int]) -> None:

@@ -1,10 +1,18 @@
-"""Makes valid and invalid GGUF files byte by byte."""
+"""Makes valid and invalid GGUF files byte by byte; ends files of the writer of PyPI gguf."""
 
 import struct
 
 TYPES = ["u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "str", "arr", "u64", "i64", "f64"]
 FORMATS = dict(zip(TYPES, "BbHhIif?--Qqd", strict=True))
 F32, F16, Q4_0, Q8_0, I8, I16, I32, I64, F64 = 0, 1, 2, 8, 24, 25, 26, 27, 28
+
+
+def finish(writer):
+    """Writes the file of a gguf.GGUFWriter that has all keys and tensors, and closes it."""
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def text(raw, order="<"):

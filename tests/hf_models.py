@@ -384,13 +384,13 @@ def error(found: Any, expected: Any) -> float:
     return float(((found - expected) ** 2).sum() / (expected**2).sum())
 
 
-def check_together(model: Any, prompts: list[list[int]]) -> None:
-    """Texts that are written together are those that each prompt gets alone."""
-    greedy = {"max_tokens": 6, "temperature": 0}
+def check_together(model: Any, prompts: list[list[int]], other: Any = None) -> None:
+    """Texts that are written together are those that each prompt gets alone, of this model or of another one."""
+    greedy, other = {"max_tokens": 8, "temperature": 0}, other or model
     alone = []
     for prompt in prompts:
-        model.reset()
-        text = model.generate(prompt, **greedy)
+        other.reset()
+        text = other.generate(prompt, **greedy)
         list(text)
         alone.append(text.ids)
     many = model.generate_many(prompts, **greedy)

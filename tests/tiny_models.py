@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gguf
+import gguf_files
 import numpy as np
 from gguf.quants import quantize
 
@@ -184,10 +185,7 @@ def write(path: Path | str, kind: str, type_: str = "F32", seed: int = 0, drop: 
             writer.add_tensor(name, quantize(values, kind_of), raw_dtype=kind_of)
         else:
             writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_files.finish(writer)
     return Path(path)
 
 
@@ -214,10 +212,7 @@ def write_as(path: Path, kind: str, arch: str, more: dict[str, Any], keys: dict[
         add.get(type(value), writer.add_array)(name, value)
     for tensor in reader.tensors:
         writer.add_tensor(tensor.name, tensor.data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_files.finish(writer)
     return path
 
 
@@ -275,10 +270,7 @@ def write_lora(path: Path | str, kind: str, tensors: dict[str, np.ndarray] | Non
     writer.add_float32("adapter.lora.alpha", LORA_ALPHA)
     for name, values in (tensors or lora_weights(kind)).items():
         writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_files.finish(writer)
     return Path(path)
 
 

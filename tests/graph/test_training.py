@@ -265,7 +265,6 @@ def test_weights_that_do_not_fit_change_nothing(tmp_path):
         ggml.ggml_free(ctx)
 
 
-# ---- learning rates --------------------------------------------------------------------------------------------------
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_ctrl_c_while_the_network_is_built_leaves_no_memory_behind():
     """The signal waits until the call that builds it returns: what it made must be stored by then."""
@@ -303,6 +302,7 @@ def test_ctrl_c_while_the_network_is_built_leaves_no_memory_behind():
         signal.signal(signal.SIGALRM, previous)
 
 
+# ---- learning rates --------------------------------------------------------------------------------------------------
 def test_a_negative_number_of_steps():
     with pytest.raises(ValueError, match="^adamw: steps is -4: need 0 or more"):
         training.adamw(0.1, steps=-4)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from blocks import BLOCKS, dtype
 from cases.harness import not_sanitized
-from gguf_files import F16, F32, I32, Q4_0, SAMPLES, TYPES, all_kinds, gguf, pair, tensor, text
+from gguf_files import F16, F32, I32, Q4_0, SAMPLES, TYPES, all_kinds, finish, gguf, pair, tensor, text
 
 import ggml
 from ggml.utils import from_numpy, to_numpy
@@ -294,10 +294,7 @@ def peer_file(path, order=peer.GGUFEndian.LITTLE):
         w.add_tensor(name, a)
     for kind, bytes_ in raw.items():
         w.add_tensor(f"raw.{kind.name}", bytes_, raw_dtype=kind)
-    w.write_header_to_file()
-    w.write_kv_data_to_file()
-    w.write_tensors_to_file()
-    w.close()
+    finish(w)
     return arrays, raw
 
 

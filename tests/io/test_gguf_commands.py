@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from gguf_files import SAMPLES, all_kinds
+from gguf_files import SAMPLES, all_kinds, finish
 
 import ggml
 from ggml._cli import main
@@ -129,10 +129,7 @@ def model(tmp_path_factory):
         w.add_tensor(
             name, rng.standard_normal(shape).astype(np.float16 if i % 3 == 0 and len(shape) > 1 else np.float32)
         )
-    w.write_header_to_file()
-    w.write_kv_data_to_file()
-    w.write_tensors_to_file()
-    w.close()
+    finish(w)
     return path
 
 
@@ -249,10 +246,7 @@ def test_a_tensor_beyond_the_range_of_the_type(tmp_path, capsys):
     values = np.random.default_rng(2).standard_normal((9, 64)).astype(np.float32)
     values[5] *= 1e6
     w.add_tensor("large.weight", values)
-    w.write_header_to_file()
-    w.write_kv_data_to_file()
-    w.write_tensors_to_file()
-    w.close()
+    finish(w)
     err = command(capsys, "quantize", tmp_path / "large.gguf", tmp_path / "out.gguf", "Q4_1", "--pure", code=1).err
     assert "tensor 'large.weight', slice 0 from row 0 on: row 5 of src holds" in err
     assert "beyond the range of q4_1" in err and not (tmp_path / "out.gguf").exists()
@@ -285,10 +279,7 @@ def importance_files(tmp_path):
     for n, v in values.items():
         w.add_tensor(n + ".in_sum2", 7 * v.reshape(-1, 256))
         w.add_tensor(n + ".counts", np.full((len(v) // 256, 1), 7, np.float32))
-    w.write_header_to_file()
-    w.write_kv_data_to_file()
-    w.write_tensors_to_file()
-    w.close()
+    finish(w)
     return values
 
 
@@ -360,10 +351,7 @@ def test_unknown_types_are_named(options, model, tmp_path, capsys):
 def test_files_that_cannot_be_mapped_are_quantised_too(tmp_path, capsys):
     w = peer.GGUFWriter(tmp_path / "big.gguf", "x", endianess=peer.GGUFEndian.BIG)
     w.add_tensor("w.weight", np.arange(64, dtype=np.float32).reshape(2, 32))
-    w.write_header_to_file()
-    w.write_kv_data_to_file()
-    w.write_tensors_to_file()
-    w.close()
+    finish(w)
     command(capsys, "quantize", tmp_path / "big.gguf", tmp_path / "out.gguf", "Q8_0")
     t = peer.GGUFReader(tmp_path / "out.gguf").tensors[0]
     np.testing.assert_allclose(peer.dequantize(t.data, t.tensor_type), np.arange(64).reshape(2, 32), atol=0.3)

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("gguf.quants")  # of the extra [test]; not installed on emulated CPUs
 
 import gguf as peer  # noqa: E402
+import gguf_files  # noqa: E402
 import tiny_models  # noqa: E402
 from python_command import PYTHON  # noqa: E402
 
@@ -230,10 +231,7 @@ def test_histograms_of_either_byte_order(tmp_path, order):
     if order == peer.GGUFEndian.BIG:
         blocks["scale"] = blocks["scale"].byteswap()
     w.add_tensor("quantised", blocks.view(np.uint8), raw_dtype=peer.GGMLQuantizationType.Q8_0)
-    w.write_header_to_file()
-    w.write_kv_data_to_file()
-    w.write_tensors_to_file()
-    w.close()
+    gguf_files.finish(w)
     file = File(tmp_path / "a.gguf")
     for found in map(file.histogram, file.about["tensors"]):
         assert np.isclose(found["mean"], values.mean(), atol=2e-2)

@@ -216,17 +216,7 @@ def test_states_are_saved_copied_and_taken_over(open_model):
     for bad in (state[:-1], state + b"\0"):
         with pytest.raises(ValueError, match="^load_state: the state is incomplete"):
             model.load_state(bad)
-    greedy = {"max_tokens": 8, "temperature": 0}
-    prompts, alone = [IDS[:120], [*IDS[:100], 5], IDS[:119]], open_model()
-    expected = []
-    for prompt in prompts:
-        alone.reset()
-        text = alone.generate(prompt, **greedy)
-        list(text)
-        expected.append(text.ids)
-    many = model.generate_many(prompts, **greedy)
-    list(many)
-    assert [text.ids for text in many.texts] == expected
+    hf_models.check_together(model, [IDS[:120], [*IDS[:100], 5], IDS[:119]], open_model())
 
 
 def test_texts_that_alternate(open_model):

@@ -12,6 +12,7 @@ for library in ("gguf", "safetensors", "tokenizers", "jinja2"):  # of the extra 
     pytest.importorskip(library)
 
 import gguf  # noqa: E402
+import gguf_files  # noqa: E402
 import hf_models  # noqa: E402
 
 from ggml.models import Llama, convert, load  # noqa: E402
@@ -183,10 +184,7 @@ def test_models_without_such_layers_are_refused(open_model, tmp_path):
     for tensor in reader.tensors:
         if tensor.name != "blk.3.attn_k.weight":
             writer.add_tensor(tensor.name, tensor.data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_files.finish(writer)
     with load(tmp_path / "lacking.gguf", threads=1) as model:
         for _ in range(2):
             with pytest.raises(ValueError, match="lacking.gguf: tensor 'blk.3.attn_k.weight' is missing"):

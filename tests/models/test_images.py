@@ -9,6 +9,7 @@ import pathlib
 import re
 
 import gguf
+import gguf_files
 import numpy as np
 import pytest
 
@@ -595,10 +596,7 @@ def changed_file(files, tmp_path, change=None, drop=(), tensors=None):
             writer.add_tensor(tensor.name, tensor.data)
     for name, data in (tensors or {}).items():
         writer.add_tensor(name, data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_files.finish(writer)
     return path
 
 

@@ -11,6 +11,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
     pytest.importorskip(library)
 
 import gguf  # noqa: E402
+import gguf_files  # noqa: E402
 import structured  # noqa: E402
 
 import ggml  # noqa: E402
@@ -317,10 +318,7 @@ def write_adapter(path, model, scale):
     for part, shape in (("a", (2, columns)), ("b", (rows, 2))):
         data = random.normal(0, scale, shape).astype(np.float32)
         writer.add_tensor(f"blk.0.attn_q.weight.lora_{part}", data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_files.finish(writer)
     return str(path)
 
 

@@ -9,6 +9,7 @@ for library in ("safetensors", "tokenizers", "jinja2"):  # of the extra [test]; 
     pytest.importorskip(library)
 
 import gguf  # noqa: E402
+import gguf_files  # noqa: E402
 import hf_models  # noqa: E402
 
 from ggml.models import convert, load  # noqa: E402
@@ -166,10 +167,7 @@ def test_files_of_other_programs_are_read(path, tmp_path, model):
             continue
         halved = name.endswith(("time_mix_output.weight", "channel_mix_value.weight"))
         writer.add_tensor(name, values / 2 if halved and name.startswith("blk.2.") else values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_files.finish(writer)
     with load(tmp_path / "other.gguf", threads=1) as other:
         assert hf_models.error(other.logits(IDS), EXPECTED) < 1e-8  # the epsilon of the norms counts a little more
 
