@@ -7,9 +7,8 @@ Encoders of random weights at the sizes of CLIP's ViT-L/14 with a picture of 336
 SigLIP-So400m with one of 896 x 896 (as Gemma 3 has it), F16 and Q8_0, are written to FOLDER on first use (2.4 GB).
 PYTHON is the interpreter of an environment with torch and transformers, whose classes CLIPVisionModel and
 SiglipVisionModel compute with F32, without a projector; that of --mtmd one with llama-cpp-python, which reads the same
-files. Each computes in a process of its own; these take turns, and
-the best of the rounds counts. The memory is the largest resident set of the process less that before the model is
-opened, with the pages of the file.
+files. Each computes in a process of its own; these take turns, and the best of the rounds counts. The memory is the
+largest resident set of the process less that before the model is opened, with the pages of the file.
 """
 
 import argparse

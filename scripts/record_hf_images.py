@@ -42,9 +42,8 @@ class Processor:
     def __init__(self, kind: str) -> None:
         self.name, _, self.vision, _, processor_class, settings = hf_images.KINDS[kind]
         self.processor = getattr(transformers, processor_class)(**settings)
-        self.direct = self.name.startswith(
-            ("Qwen", "LlavaNext", "Lfm2", "MiniCPM")
-        )  # takes all that the preprocessor returns
+        # The model takes all that the preprocessor returns
+        self.direct = self.name.startswith(("Qwen", "LlavaNext", "Lfm2", "MiniCPM"))
         self.has_sizes = "ixtral" in processor_class
 
     def parts(self, image: Any) -> list[np.ndarray]:
