@@ -10,6 +10,7 @@ import ctypes
 import math
 import os
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -269,6 +270,25 @@ class Step:
 class _Network(Owner):
     """What a Session trains: the weights, the graph of a step, and the backend that computes it."""
 
+    # What the attributes hold that have to be freed; None before there is one and after it was freed.
+    opt: int | None
+    sched: int | None
+    backend: int | None
+    nodes: int | None
+    weights: int | None
+    dataset: int | None
+    result: int | None
+    # What frees them, in this order.
+    _FREE = {
+        "opt": ggml.ggml_opt_free,
+        "sched": ggml.ggml_backend_sched_free,
+        "backend": ggml.ggml_backend_free,
+        "nodes": ggml.ggml_free,
+        "weights": ggml.ggml_free,
+        "dataset": ggml.ggml_opt_dataset_free,
+        "result": ggml.ggml_opt_result_free,
+    }
+
     def __init__(self, threads: int, comm: Communicator | None, accumulate: int):
         if not isinstance(threads, (int, np.integer)):
             raise TypeError(f"Session: threads is {threads!r}: need an integer")
@@ -280,20 +300,29 @@ class _Network(Owner):
             raise ValueError(f"Session: accumulate is {accumulate}: need a multiple of {self.ranks}, one for each rank")
         if comm is not None:
             threads = threads or comm.threads
-        self.backend = ggml.ggml_backend_cpu_init()
+        vars(self).update(dict.fromkeys(self._FREE))
+        self._keep("backend", ggml.ggml_backend_cpu_init)
         if threads:
             ggml.ggml_backend_cpu_set_n_threads(self.backend, threads)
-        self.sched = ggml.ggml_backend_sched_new((ctypes.c_void_p * 1)(self.backend), None, 1, 1024, False)
-        self.weights = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-        self.nodes = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
-        self.opt: int | None = None
+        self._keep("sched", ggml.ggml_backend_sched_new, (ctypes.c_void_p * 1)(self.backend), None, 1, 1024, False)
+        self._keep("weights", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
+        self._keep("nodes", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
 
-    def _free(self) -> None:
-        ggml.ggml_opt_free(self.opt)
-        ggml.ggml_backend_sched_free(self.sched)
-        ggml.ggml_backend_free(self.backend)
-        ggml.ggml_free(self.nodes)
-        ggml.ggml_free(self.weights)
+    def _keep(self, name: str, function: Callable[..., Any], *args: object) -> None:
+        """Makes what a function returns an attribute: what it created, or None if it frees.
+
+        The interpreter takes no step between them: Ctrl-C there would lose what was created, or have it freed twice.
+        """
+        vars(self).update(zip((name,), starmap(function, (args,))))
+
+    def _free(self, *names: str) -> None:
+        """Frees what these attributes hold, or all of them."""
+        for name in names or self._FREE:
+            if (held := vars(self).get(name)) is not None:
+                self._keep(name, self._FREE[name], held)
+
+    def __del__(self) -> None:
+        self._free()
 
     def parameter(self, name: str, values: npt.ArrayLike) -> Tensor:
         """Creates an f32 tensor that is trained, with its initial values.
@@ -308,6 +337,7 @@ class _Network(Owner):
             ValueError: values has more than 4 dimensions, or is not an array of numbers.
             MemoryError: there is not enough memory.
         """
+        self._open("parameter")
         with named("Session.parameter"):
             tensor = from_numpy(np.ascontiguousarray(values, np.float32), self.weights)
             ggml.ggml_set_name(tensor, name)
@@ -329,6 +359,7 @@ class _Network(Owner):
                 importance weights.
             MemoryError: there is not enough memory.
         """
+        self._open("frozen")
         with named("Session.frozen"):
             values = np.ascontiguousarray(values, np.float32)
             if values.size == 0:
@@ -370,6 +401,7 @@ class _Network(Owner):
             MemoryError: there is not enough memory.
             RuntimeError: start was called before.
         """
+        self._open("start")
         if self.opt is not None:
             raise RuntimeError("Session.start: start was called before: another network needs another Session")
         if not callable(parameters):
@@ -388,8 +420,7 @@ class _Network(Owner):
         params.ctx_compute, params.inputs, params.outputs = self.nodes, inputs, outputs
         params.get_opt_pars = ggml.ggml_opt_get_optimizer_params(parameters)
         params.optimizer, params.opt_period = optimizer, self.accumulate // self.ranks
-        # Without a step of the interpreter between them: after Ctrl-C there, nobody could free what was created.
-        vars(self).update(zip(("opt",), map(ggml.ext.opt_init, (params,), (self.comm,))))
+        self._keep("opt", ggml.ext.opt_init, params, self.comm)
         return self
 
     def _trained(self) -> Iterator[Tensor]:
@@ -405,8 +436,14 @@ class _Network(Owner):
         labels = ggml.ggml_opt_labels(self.opt)
         return ggml.ggml_nelements(labels) // self.batch if labels else 0
 
+    def _open(self, name: str) -> None:
+        """Raises RuntimeError if the session has ended."""
+        if self.weights is None:
+            raise RuntimeError(f"Session.{name}: the session has ended: its weights and its network were freed")
+
     def _started(self, name: str) -> None:
         """Raises TypeError unless start was called."""
+        self._open(name)
         if self.opt is None:
             raise TypeError(f"Session.{name}: call start first")
 
@@ -461,7 +498,6 @@ class Session(_Network):
                 raise TypeError(f"Session: {callback!r} is among the callbacks: need functions")
         super().__init__(threads, comm, accumulate)
         self.epochs = 0
-        self.dataset: int | None = None
         self.order: Any = None  # of the next dataset of as many datapoints: that of a file which was loaded
         self.shape: tuple[int, int, int] = (0, 0, 0)
 
@@ -470,7 +506,6 @@ class Session(_Network):
 
     def __exit__(self, *_: object) -> None:
         self._free()
-        ggml.ggml_opt_dataset_free(self.dataset)
 
     def epoch(self, data: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> list[float]:
         """Trains on all datapoints once, in random order.
@@ -504,20 +539,21 @@ class Session(_Network):
         if labels is not None:
             to_numpy(ggml.ggml_opt_dataset_labels(self.dataset))[:] = labels
         ggml.ggml_opt_dataset_shuffle(self.opt, self.dataset, -1)
-        result, losses = ggml.ggml_opt_result_init(), []
+        self._keep("result", ggml.ggml_opt_result_init)
         try:
+            losses: list[float] = []
             for i in range(steps):
-                losses.append(math.fsum(self._step(i, result)))
+                losses.append(math.fsum(self._step(i)))
                 for callback in self.callbacks:
                     callback(Step(self.epochs, i, steps, losses[-1]))
             self.epochs += 1
             loss = math.fsum(losses) / (1 if self.loss_type == ggml.GGML_OPT_LOSS_TYPE_SUM else steps)
-            accuracy = _number(ggml.ggml_opt_result_accuracy, result)
+            accuracy = _number(ggml.ggml_opt_result_accuracy, self.result)
             return [loss, float(np.mean(self.comm.collect(np.array(accuracy))) if self.comm else accuracy)]
         finally:
-            ggml.ggml_opt_result_free(result)
+            self._free("result")
 
-    def _step(self, number: int, result: Any) -> npt.NDArray[np.float32]:
+    def _step(self, number: int) -> npt.NDArray[np.float32]:
         """Computes this rank's batches of a step; returns the losses of all ranks' batches, in their order."""
         count = self.accumulate // self.ranks
         losses = np.empty(count, np.float32)
@@ -527,7 +563,7 @@ class Session(_Network):
                 inputs, targets = ggml.ggml_opt_inputs(self.opt), ggml.ggml_opt_labels(self.opt)
                 batch = number * self.accumulate + self.rank * count + k
                 ggml.ggml_opt_dataset_get_batch(self.dataset, inputs, targets, batch)
-                ggml.ggml_opt_eval(self.opt, result)
+                ggml.ggml_opt_eval(self.opt, self.result)
             losses[k] = to_numpy(ggml.ggml_opt_loss(self.opt)).item()
         return losses if self.comm is None else self.comm.collect(losses).reshape(-1)
 
@@ -611,8 +647,7 @@ class Session(_Network):
             self.order, done = saved.order, saved.steps
         if hasattr(self.parameters, "done"):
             self.parameters.done = done
-        ggml.ggml_opt_dataset_free(self.dataset)
-        self.dataset = None
+        self._free("dataset")
         n = len(self.order or ())
         self.epochs = done // max(n // (self.batch * self.accumulate), 1) if n else 0
         return self
@@ -620,10 +655,9 @@ class Session(_Network):
     def _make_dataset(self, shape: tuple[int, int, int]):
         """Makes the dataset of that shape (width, n_out, n) unless there is one."""
         if self.dataset is None or shape != self.shape:
-            ggml.ggml_opt_dataset_free(self.dataset)
-            self.dataset = None
+            self._free("dataset")
             width, n_out, n = self.shape = shape
-            self.dataset = ggml.ggml_opt_dataset_init(self.kind, F32, width, n_out, n, 1)
+            self._keep("dataset", ggml.ggml_opt_dataset_init, self.kind, F32, width, n_out, n, 1)
         if self.order is not None and len(self.order) == shape[2]:
             _set_order(self.dataset, self.order)
         self.order = None

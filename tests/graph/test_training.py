@@ -303,6 +303,82 @@ def test_ctrl_c_while_the_network_is_built_leaves_no_memory_behind():
 
 
 # ---- learning rates --------------------------------------------------------------------------------------------------
+def test_ctrl_c_before_any_instruction_of_a_session_loses_nothing(monkeypatch):
+    """The interrupt comes before every seventh bytecode in turn; what was created by then is freed, and once."""
+    alive = set()
+
+    def creates(name):
+        function = getattr(ggml, name)
+
+        def counted(*args):
+            alive.add(made := function(*args))
+            return made
+
+        monkeypatch.setattr(training.ggml, name, counted)
+
+    def frees(function):
+        def counted(handle):
+            alive.remove(handle)
+            return function(handle)
+
+        return counted
+
+    created = ("backend_cpu_init", "backend_sched_new", "init", "opt_dataset_init", "opt_result_init")
+    monkeypatch.setattr(training.Session, "_FREE", {k: frees(f) for k, f in training.Session._FREE.items()})
+    for name in created:
+        creates(f"ggml_{name}")
+    build = ggml.ext.opt_init
+    monkeypatch.setattr(ggml.ext, "opt_init", lambda *args: (alive.add(made := build(*args)), made)[1])
+    left = 0
+
+    def finalised(frame):
+        """Whether a finaliser runs, in which Python ignores interrupts."""
+        while frame and frame.f_code.co_name != "__del__":
+            frame = frame.f_back
+        return frame
+
+    def trace(frame, event, argument):
+        nonlocal left
+        if frame.f_code.co_filename != training.__file__ or finalised(frame):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    def life():
+        with session() as s:
+            s.epoch(DATA[:BATCH], LABELS[:BATCH])
+
+    former, count, stride, reached = sys.gettrace(), 0, 7, True
+    while reached:
+        count += stride
+        left = count
+        sys.settrace(trace)
+        try:
+            life()
+            reached = False
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(former)
+        gc.collect()
+        assert not alive, f"the interrupt before instruction {count} left {len(alive)} objects"
+    assert count > 300
+
+
+def test_a_session_that_has_ended():
+    with session() as s:
+        pass
+    calls = [lambda: s.epoch(DATA, LABELS), lambda: s.predict(DATA), lambda: s.parameter("x", [1.0])]
+    for call, name in zip(calls, ("epoch", "predict", "parameter")):
+        with pytest.raises(RuntimeError, match=f"^Session.{name}: the session has ended"):
+            call()
+
+
 def test_a_negative_number_of_steps():
     with pytest.raises(ValueError, match="^adamw: steps is -4: need 0 or more"):
         training.adamw(0.1, steps=-4)
