@@ -1,11 +1,9 @@
 """The programs of llama-cpp-python's README as they stand, with the path of another model; none about pictures."""
 
 import re
-import sys
 import tarfile
 import tempfile
 from pathlib import Path
-from types import ModuleType
 
 import model
 from sources import archive
@@ -23,12 +21,18 @@ def programs():
     return [block for block in found if not any(word in block for word in LEFT_OUT)]
 
 
+def offline(path):
+    """Lets huggingface_hub find a repository with two files and give the model in place of a download."""
+    import huggingface_hub as hub
+
+    files = ["model-Q8_0.gguf", "model-Q4_0.gguf"]
+    vars(hub).update(list_repo_files=lambda repository: files, hf_hub_download=lambda *names, **options: path)
+    hub.HfFileSystem.ls = lambda system, repository, **options: [f"{repository}/{name}" for name in files]
+
+
 def main():
     path = repr(model.path())
-    hub = ModuleType("huggingface_hub")  # gives the model in place of a download
-    vars(hub).update(list_repo_files=lambda repository: ["model-Q8_0.gguf", "model-Q4_0.gguf"],
-                     hf_hub_download=lambda repository, name, **options: model.path())  # fmt: skip
-    sys.modules["huggingface_hub"] = hub
+    offline(model.path())
     names: dict = {}
     blocks = programs()
     assert len(blocks) >= 9
