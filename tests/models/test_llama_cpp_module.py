@@ -94,6 +94,8 @@ def test_calls_of_tools(llama, path):
         assert selected["finish_reason"] == "tool_calls" and selected["message"]["content"] is None
         (call,) = selected["message"]["tool_calls"]
         assert call["function"]["name"] == "count" and set(json.loads(call["function"]["arguments"])) == {"n"}
+        named = selected["message"].get("function_call")  # as llama-cpp-python gives it where a tool is named
+        assert named == (call["function"] if isinstance(choice, dict) else None)
     chunks = list(llama.create_chat_completion(MESSAGES, tool_choice="required", stream=True, **options))
     (calls, *_) = (c["choices"][0]["delta"]["tool_calls"] for c in chunks if "tool_calls" in c["choices"][0]["delta"])
     assert calls[0]["function"]["name"] == "count" and calls[0]["index"] == 0

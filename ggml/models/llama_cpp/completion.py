@@ -23,7 +23,7 @@ class Completion:
         prompt: text before it.
         echo: True to begin the answer with the prompt.
         chat: Answer for the shape of chats, None for that of completions.
-        legacy: whether the first call is also given as `function_call`.
+        legacy: whether the first call is also given as `function_call`, as where a function was named.
         done: is called when the text has ended.
     """
 

@@ -184,8 +184,9 @@ class Completing(Stepping):
         options |= {"temperature": temperature, "stop": stops}
         top = (top_logprobs or 0) if logprobs else None
         text = self._generation(caller, question.ids, max_tokens, top, options, question, reasoning_budget)
-        answer = Completion(self.model, model or self.model_path, text, chat=Answer(text, question),
-                            legacy=functions is not None, done=lambda: self._keep(text))  # fmt: skip
+        older = functions is not None or isinstance(choice, Mapping)
+        answer = Completion(self.model, model or self.model_path, text, chat=Answer(text, question), legacy=older,
+                            done=lambda: self._keep(text))  # fmt: skip
         return answer.chunks() if stream else answer.whole()
 
     def _generation(
