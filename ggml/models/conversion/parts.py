@@ -265,10 +265,15 @@ def layer_norms(c: Fields) -> Keys:
 
 
 def rope_of(c: Fields, kind: str = "full_attention") -> Fields:
-    """The settings of rotary positions: of layers of one kind, where they differ."""
+    """The settings of rotary positions: of layers of one kind, where they differ.
+
+    transformers reads `truncate` beside the kinds and ignores it among the settings of one.
+    """
     rope = c.inside("rope_parameters") if c.has("rope_parameters") else c.inside("rope_scaling")
     if isinstance(rope.values.get(kind), dict):
+        whole = {"truncate": rope.values.get("truncate")}
         rope = rope.inside(kind)
+        rope = Fields({**rope.values, **whole}, rope.where)
     outer = {name: c.values[name] for name in ("rope_theta", "partial_rotary_factor") if c.has(name)}
     values = {**outer, **{name: value for name, value in rope.values.items() if value is not None}}
     values.setdefault("rope_type", values.get("type", "default"))
