@@ -1,9 +1,11 @@
 """Compares what llama.cpp computes from the converted models of tests/hf_models.py with what transformers computed.
 
+Of models without a class in transformers (BY_NUMPY) the tests compute the values, by their equations in NumPy.
+
 It needs llama-cpp-python 0.3.36, and the files that this package has converted:
 
-    python scripts/compare_llama_cpp.py convert FOLDER      writes FOLDER/KIND.gguf
-    python scripts/compare_llama_cpp.py compare FOLDER      prints the normalised mean square error of each
+    python scripts/compare_llama_cpp.py convert FOLDER [KIND...]    writes FOLDER/KIND.gguf
+    python scripts/compare_llama_cpp.py compare FOLDER [KIND...]    prints the normalised mean square error of each
 
 The two steps may run in two environments. Keys and values are stored in F32. The process ends where llama.cpp aborts.
 
@@ -25,32 +27,64 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "models")]
 
 import hf_models  # noqa: E402
 
+BY_NUMPY = ("rwkv6", "rwkv6+fla", "rwkv7", "jina-bert-v2", "jina-bert-v2+code", "nomic-bert-moe")
+POOLED = (*hf_models.ENCODERS, *hf_models.CLASSIFIERS, *BY_NUMPY[3:])
+MEANS = (*hf_models.ENCODERS, *BY_NUMPY[3:])
 
-def convert(folder: Path) -> None:
+
+def convert(folder: Path, kinds: list[str]) -> None:
     from ggml.models import convert
 
     warnings.simplefilter("ignore")
-    for kind in hf_models.KINDS:
-        record = hf_models.record(kind)
-        convert(hf_models.write_folder(folder / kind, record["config"], record["shapes"]), folder / f"{kind}.gguf")
+    for kind in kinds:
+        if kind in BY_NUMPY:
+            np.savez(folder / f"{kind}.npz", **by_numpy(kind, folder / kind))
+        else:
+            record = hf_models.record(kind)
+            hf_models.write_folder(folder / kind, record["config"], record["shapes"])
+        convert(folder / kind, folder / f"{kind}.gguf")
+
+
+def by_numpy(kind: str, folder: Path) -> dict[str, np.ndarray]:
+    """Writes the folder of a model; what NumPy computes from it."""
+    import test_encoders
+    import test_rwkv
+    import test_rwkv6
+
+    texts = {length: hf_models.tokens(length) for length in hf_models.LENGTHS}
+    if kind.startswith("rwkv"):
+        found = test_rwkv if kind == "rwkv7" else test_rwkv6
+        if kind == "rwkv6+fla":
+            test_rwkv6.write_folder(folder, test_rwkv6.FLA_CONFIG, test_rwkv6.fla_weights(test_rwkv6.SIZE))
+        else:
+            found.write_folder(folder)
+        return {str(n): found.reference(ids)[hf_models.rows(n)] for n, ids in texts.items()}
+    if kind == "nomic-bert-moe":
+        test_encoders.nomic_folder(folder)
+        return {str(n): test_encoders.nomic_states(test_encoders.nomic(), ids).mean(0) for n, ids in texts.items()}
+    code = kind.endswith("code")
+    test_encoders.jina_folder(folder, code)
+    shapes = test_encoders.jina(code)
+    return {str(n): test_encoders.jina_states(shapes, ids, code).mean(0) for n, ids in texts.items()}
 
 
 def errors(path: Path, kind: str) -> list[float]:
     """The errors of a short and a long text."""
     import llama_cpp
 
-    record, found = hf_models.record(kind), []
+    record = np.load(path.with_suffix(".npz")) if kind in BY_NUMPY else hf_models.record(kind)
+    found: list[float] = []
     for length in hf_models.LENGTHS:
         ids, original = hf_models.tokens(length), hf_models.ORIGINAL_CONTEXTS.get(kind, 0)
         n_ctx = original if length <= original else 256
-        pooled = kind in (*hf_models.ENCODERS, *hf_models.CLASSIFIERS)
+        pooled = kind in POOLED
         model = llama_cpp.Llama(
             str(path), n_ctx=n_ctx, n_batch=256, n_ubatch=256, n_threads=1, logits_all=not pooled, embedding=pooled,
-            type_k=0, type_v=0, swa_full=True, verbose=False, pooling_type=1 if kind in hf_models.ENCODERS else -1,
+            type_k=0, type_v=0, swa_full=True, verbose=False, pooling_type=1 if kind in MEANS else -1,
         )  # fmt: skip
         if kind in hf_models.ENCODER_DECODERS:
             got = of_decoder(model, ids, hf_models.decoder_tokens(length))[hf_models.rows(length)]
@@ -85,11 +119,12 @@ def of_decoder(model: Any, ids: list[int], text: list[int]) -> np.ndarray:
 
 def main() -> None:
     folder = Path(sys.argv[2])
+    kinds = sys.argv[3:] or [*hf_models.KINDS, *BY_NUMPY]
     if sys.argv[1] == "convert":
         folder.mkdir(parents=True, exist_ok=True)
-        convert(folder)
+        convert(folder, kinds)
         return
-    for kind in sys.argv[3:] or hf_models.KINDS:
+    for kind in kinds:
         try:
             print(kind, *(f"{error:.1e}" for error in errors(folder / f"{kind}.gguf", kind)), flush=True)
         except (ValueError, RuntimeError) as error:

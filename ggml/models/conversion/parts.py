@@ -29,6 +29,8 @@ class Part(NamedTuple):
         shape: function of the settings and the shape that gives another one; or None.
         function: function of the settings and the values as f32 that gives other ones.
         place: of a vector that is one of several of a tensor [n, 1, 1, vectors], which one; else -1.
+        order: function of the settings and the shape that gives the place of each element of the new tensor in the old
+            one, -1 for zero, in the shape of the new one; for small tensors.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Part(NamedTuple):
     columns: Callable[[Fields, int], np.ndarray] | None = None
     n_in: Callable[[Fields], int] | None = None
     place: int = -1
+    order: Callable[[Fields, tuple[int, ...]], np.ndarray] | None = None
 
     @property
     def unchanged(self) -> bool:
