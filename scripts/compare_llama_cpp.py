@@ -21,6 +21,7 @@ Two kinds of large errors are none of the code's, which other seeds than the rec
 
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -51,25 +52,20 @@ def convert(folder: Path, kinds: list[str]) -> None:
 
 def by_numpy(kind: str, folder: Path) -> dict[str, np.ndarray]:
     """Writes the folder of a model; what NumPy computes from it."""
-    import test_encoders
-    import test_rwkv
-    import test_rwkv6
-
+    encoders, rwkv6, rwkv7 = map(import_module, ("test_encoders", "test_rwkv6", "test_rwkv"))
     texts = {length: hf_models.tokens(length) for length in hf_models.LENGTHS}
     if kind.startswith("rwkv"):
-        found = test_rwkv if kind == "rwkv7" else test_rwkv6
-        if kind == "rwkv6+fla":
-            test_rwkv6.write_folder(folder, test_rwkv6.FLA_CONFIG, test_rwkv6.fla_weights(test_rwkv6.SIZE))
-        else:
-            found.write_folder(folder)
+        found = rwkv7 if kind == "rwkv7" else rwkv6
+        of_fla = (rwkv6.FLA_CONFIG, rwkv6.fla_weights(rwkv6.SIZE)) if kind == "rwkv6+fla" else ()
+        found.write_folder(folder, *of_fla)
         return {str(n): found.reference(ids)[hf_models.rows(n)] for n, ids in texts.items()}
     if kind == "nomic-bert-moe":
-        test_encoders.nomic_folder(folder)
-        return {str(n): test_encoders.nomic_states(test_encoders.nomic(), ids).mean(0) for n, ids in texts.items()}
+        encoders.nomic_folder(folder)
+        return {str(n): encoders.nomic_states(encoders.nomic(), ids).mean(0) for n, ids in texts.items()}
     code = kind.endswith("code")
-    test_encoders.jina_folder(folder, code)
-    shapes = test_encoders.jina(code)
-    return {str(n): test_encoders.jina_states(shapes, ids, code).mean(0) for n, ids in texts.items()}
+    encoders.jina_folder(folder, code)
+    shapes = encoders.jina(code)
+    return {str(n): encoders.jina_states(shapes, ids, code).mean(0) for n, ids in texts.items()}
 
 
 def errors(path: Path, kind: str) -> list[float]:
