@@ -43,7 +43,7 @@ def convert(folder: Path, kinds: list[str]) -> None:
     warnings.simplefilter("ignore")
     for kind in kinds:
         if kind in BY_NUMPY:
-            np.savez(folder / f"{kind}.npz", **by_numpy(kind, folder / kind))
+            np.savez(folder / f"{kind}.npz", **by_numpy(kind, folder / kind))  # type: ignore[arg-type]
         else:
             record = hf_models.record(kind)
             hf_models.write_folder(folder / kind, record["config"], record["shapes"])
