@@ -184,7 +184,8 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "glm4": ("Glm4Config", "Glm4ForCausalLM", {}),
     "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", {"head_dim": None}),
     "olmo3": ("Olmo3Config", "Olmo3ForCausalLM", {**WINDOWS, "head_dim": None, "rope_parameters": {
-        "full_attention": YARN, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}),
+        "full_attention": {**YARN, "truncate": False},  # which transformers ignores there
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}),
     "exaone4": ("Exaone4Config", "Exaone4ForCausalLM", {"head_dim": None, "sliding_window": None}),
     "exaone4+window": ("Exaone4Config", "Exaone4ForCausalLM", {
         **WINDOWS, "head_dim": None, "sliding_window_pattern": 4}),

@@ -104,15 +104,17 @@ def compare(folder, tmp_path, expected_of):
             assert ((found - expected) ** 2).sum() < 1e-9 * (expected**2).sum()
 
 
-@pytest.mark.parametrize("code", [False, True])
-def test_jina_bert_v2(code, tmp_path):
+def jina_folder(folder, code):
     config = {"architectures": ["JinaBertModel"], "hidden_size": H * D, "num_attention_heads": H,
               "num_hidden_layers": LAYERS, "intermediate_size": FF, "max_position_embeddings": 256, "vocab_size": 64,
               "layer_norm_eps": EPS, "position_embedding_type": "alibi", "feed_forward_type": "geglu",
               "type_vocab_size": 2}  # fmt: skip
-    shapes = jina(code)
-    folder = hf_models.write_folder(tmp_path / "folder", config, shapes)
-    compare(folder, tmp_path, lambda ids: jina_states(shapes, ids, code))
+    return hf_models.write_folder(folder, config, jina(code))
+
+
+@pytest.mark.parametrize("code", [False, True])
+def test_jina_bert_v2(code, tmp_path):
+    compare(jina_folder(tmp_path / "folder", code), tmp_path, lambda ids: jina_states(jina(code), ids, code))
 
 
 def rotated(x, base):
@@ -164,11 +166,13 @@ def nomic_states(shapes, ids):
     return x
 
 
-def test_nomic_bert_moe(tmp_path):
+def nomic_folder(folder):
     config = {"architectures": ["NomicBertModel"], "n_embd": C, "n_head": 4, "n_layer": LAYERS, "n_inner": FF,
               "n_positions": 256, "vocab_size": 64, "layer_norm_epsilon": EPS, "rotary_emb_base": 1000.0,
               "activation_function": "gelu", "num_experts": EXPERTS, "moe_top_k": USED, "moe_every_n_layers": 2,
               "moe_normalize_expert_weights": False, "type_vocab_size": 1}  # fmt: skip
-    shapes = nomic()
-    folder = hf_models.write_folder(tmp_path / "folder", config, shapes)
-    compare(folder, tmp_path, lambda ids: nomic_states(shapes, ids))
+    return hf_models.write_folder(folder, config, nomic())
+
+
+def test_nomic_bert_moe(tmp_path):
+    compare(nomic_folder(tmp_path / "folder"), tmp_path, lambda ids: nomic_states(nomic(), ids))

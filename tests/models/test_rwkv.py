@@ -192,12 +192,17 @@ def published(together):
     return found | {f"{b}.{end}": W[f"{a}.{end}"] for a, b in names.items() for end in ends if f"{a}.{end}" in W}
 
 
+def write_folder(folder, together=False):
+    hf_models.write_folder(folder, CONFIG, {})
+    hf_models.write_shard(folder / "model.safetensors", published(together))
+    return folder
+
+
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.filterwarnings("ignore:.*has no tokenizer")
 def test_folders_are_converted(tmp_path, together):
     pytest.importorskip("safetensors")
-    folder = hf_models.write_folder(tmp_path / "folder", CONFIG, {})
-    hf_models.write_shard(folder / "model.safetensors", published(together))
+    folder = write_folder(tmp_path / "folder", together)
     convert(folder, tmp_path / "model.gguf")
     for path in (tmp_path / "model.gguf", folder):
         with load(path, threads=1) as model:

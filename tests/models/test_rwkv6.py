@@ -1,4 +1,4 @@
-"""RWKV-6 against its equations in NumPy (arXiv:2404.05892, section 4), from a folder as its authors save it."""
+"""RWKV-6 against its equations in NumPy (arXiv:2404.05892, section 4), from folders of its authors and of `fla`."""
 
 import shutil
 
@@ -44,9 +44,9 @@ W = {name: hf_models.weight(name, shape, 5) for name, shape in shapes().items()}
 IDS = np.random.default_rng(6).integers(1, VOCAB, 100).tolist()
 
 
-def reference(ids):
+def reference(ids, weights=W):
     """The logits of all tokens, in float64."""
-    w = {name: values.astype(float) for name, values in W.items()}
+    w = {name: values.astype(float) for name, values in weights.items()}
 
     def norm(x, name):
         x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + EPS)
@@ -92,9 +92,9 @@ def reference(ids):
 EXPECTED = reference(IDS)
 
 
-def write_folder(folder, **change):
-    hf_models.write_folder(folder, {**CONFIG, **change}, {})
-    hf_models.write_shard(folder / "model.safetensors", W)
+def write_folder(folder, config=CONFIG, weights=W, **change):
+    hf_models.write_folder(folder, {**config, **change}, {})
+    hf_models.write_shard(folder / "model.safetensors", weights)
     lines = [f"{i + 1} {piece!r} {len(piece)}\n" for i, piece in enumerate(PIECES)]
     lines[PIECES.index(b" the")] = f"{1 + PIECES.index(b' the')} ' the' 4\n"  # texts occur too
     (folder / "rwkv_vocab_v20230424.txt").write_text("".join(lines), encoding="utf-8")
@@ -124,6 +124,70 @@ def test_logits_equal_numpy(model):
     state, expected = model.save_state(), model.feed(IDS[62:66])
     model.load_state(state)
     assert np.allclose(model.feed(IDS[62:66]), expected, atol=1e-5)
+
+
+# ---- as fla saves it -------------------------------------------------------------------------------------------------
+FLA_CONFIG = {
+    "architectures": ["RWKV6ForCausalLM"], "model_type": "rwkv6", "hidden_size": C, "num_heads": C // SIZE,
+    "expand_k": 1.0, "expand_v": 1.0, "hidden_ratio": 3.5, "intermediate_size": FF, "num_hidden_layers": LAYERS,
+    "proj_low_rank_dim": MIX, "gate_low_rank_dim": DECAY, "hidden_act": "sqrelu", "norm_first": True,
+    "norm_bias": True, "norm_eps": EPS, "attn": None, "vocab_size": VOCAB, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def fla_weights(size):
+    """The same weights by fla's names, with keys of `size` elements; its norm of heads has the epsilon of others."""
+    out = {"lm_head.weight": W["head.weight"], "model.embeddings.weight": W["rwkv.embeddings.weight"]}
+    norms = {"blocks.0.pre_ln": "layers.0.pre_norm", "ln_out": "norm"}
+    for i in range(LAYERS):
+        a, new = f"rwkv.blocks.{i}.attention.", f"model.layers.{i}.attn."
+        norms |= {f"blocks.{i}.ln1": f"layers.{i}.attn_norm", f"blocks.{i}.ln2": f"layers.{i}.ffn_norm",
+                  f"blocks.{i}.attention.ln_x": f"layers.{i}.attn.g_norm"}  # fmt: skip
+
+        def cut(values, size=size):
+            """Of the rows of each head the first."""
+            return np.ascontiguousarray(values.reshape(C // SIZE, SIZE, -1)[:, :size].reshape(-1, values.shape[-1]))
+
+        w1, w2 = W[a + "time_maa_w1"].reshape(C, 5, MIX), W[a + "time_maa_w2"]
+        places = [PARTS.index(part) for part in "rwkvg"]
+        out |= {
+            new + "x_proj.0.mu": W[a + "time_maa_x"][0, 0],
+            new + "x_proj.0.linear.weight": np.ascontiguousarray(w1[:, places].reshape(C, -1).T),
+            new + "x_proj.2.weight": np.ascontiguousarray(w2[places].transpose(2, 0, 1).reshape(C, -1)),
+            new + "x_bias": np.concatenate([W[f"{a}time_maa_{part}"][0] for part in "rwkvg"]),
+            new + "w_proj.linear.lora.0.weight": np.ascontiguousarray(W[a + "time_decay_w1"].T),
+            new + "w_proj.linear.lora.2.weight": cut(W[a + "time_decay_w2"].T),
+            new + "w_proj.linear.lora.2.bias": cut(W[a + "time_decay"].reshape(C, 1))[:, 0],
+            new + "bonus": np.ascontiguousarray(W[a + "time_faaaa"][:, :size]),
+            new + "r_proj.linear.weight": cut(W[a + "receptance.weight"]),
+            new + "k_proj.linear.weight": cut(W[a + "key.weight"]),
+            new + "v_proj.linear.weight": W[a + "value.weight"] / 8,
+            new + "g_proj.linear.weight": W[a + "gate.weight"],
+            new + "o_proj.weight": W[a + "output.weight"],
+        }
+        f, new = f"rwkv.blocks.{i}.feed_forward.", f"model.layers.{i}.ffn."
+        for part, name in (("k", "key"), ("r", "receptance")):
+            out |= {
+                f"{new}{name}.mu": W[f"{f}time_maa_{part}"][0, 0],
+                f"{new}{name}.linear.weight": W[f"{f}{name}.weight"],
+            }
+        out[new + "value.weight"] = W[f + "value.weight"]
+    for old, name in norms.items():
+        out |= {f"model.{name}.{end}": W[f"rwkv.{old}.{end}"] for end in ("weight", "bias")}
+    return out
+
+
+@pytest.mark.parametrize("size", [SIZE, SIZE // 2])
+def test_folders_of_fla(size, tmp_path):
+    folder = write_folder(tmp_path / "folder", FLA_CONFIG, fla_weights(size), expand_k=size / SIZE)
+    convert(folder, tmp_path / "model.gguf")
+    weights = {name: values.copy() for name, values in W.items()}
+    for i in range(LAYERS):
+        weights[f"rwkv.blocks.{i}.attention.key.weight"].reshape(-1, SIZE, C)[:, size:] = 0
+    expected = reference(IDS[:60], weights)
+    for path in (tmp_path / "model.gguf", folder):
+        with load(path, threads=1) as model:
+            assert hf_models.error(model.logits(IDS[:60]), expected) < 1e-9
 
 
 def test_sequences_of_different_lengths_together(model):
@@ -181,6 +245,16 @@ def test_bad_folders(tmp_path):
     for name, (value, message) in bad.items():
         with pytest.raises(ValueError, match=message):
             convert(write_folder(tmp_path / name, **{name: value}), tmp_path / "out.gguf")
+    of_fla = {
+        "expand_v": (2.0, "'expand_v' is 2.0"),
+        "expand_k": (0.25, r"is \[128, 10\], which the settings contradict"),
+        "num_heads": (3, "'num_heads' is 3: need a divisor of 128"),
+        "proj_low_rank_dim": (11, "need 128 x 55"),
+    }
+    for name, (value, message) in of_fla.items():
+        folder = write_folder(tmp_path / name, FLA_CONFIG, fla_weights(SIZE), **{name: value})
+        with pytest.raises(ValueError, match=message):
+            convert(folder, tmp_path / "out.gguf")
     folder = write_folder(tmp_path / "vocabulary")
     (folder / "rwkv_vocab_v20230424.txt").write_text("1 'ab' 3\n")
     with pytest.raises(ValueError, match=r"rwkv_vocab_v20230424.txt: \"1 'ab' 3\" is no id with a text and its length"):

@@ -29,6 +29,8 @@ class Part(NamedTuple):
         shape: function of the settings and the shape that gives another one; or None.
         function: function of the settings and the values as f32 that gives other ones.
         place: of a vector that is one of several of a tensor [n, 1, 1, vectors], which one; else -1.
+        order: function of the settings and the shape that gives the place of each element of the new tensor in the old
+            one, -1 for zero, in the shape of the new one; for small tensors.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Part(NamedTuple):
     columns: Callable[[Fields, int], np.ndarray] | None = None
     n_in: Callable[[Fields], int] | None = None
     place: int = -1
+    order: Callable[[Fields, tuple[int, ...]], np.ndarray] | None = None
 
     @property
     def unchanged(self) -> bool:
@@ -265,10 +268,15 @@ def layer_norms(c: Fields) -> Keys:
 
 
 def rope_of(c: Fields, kind: str = "full_attention") -> Fields:
-    """The settings of rotary positions: of layers of one kind, where they differ."""
+    """The settings of rotary positions: of layers of one kind, where they differ.
+
+    transformers reads `truncate` beside the kinds and ignores it among the settings of one.
+    """
     rope = c.inside("rope_parameters") if c.has("rope_parameters") else c.inside("rope_scaling")
     if isinstance(rope.values.get(kind), dict):
+        whole = {"truncate": rope.values.get("truncate")}
         rope = rope.inside(kind)
+        rope = Fields({**rope.values, **whole}, rope.where)
     outer = {name: c.values[name] for name in ("rope_theta", "partial_rotary_factor") if c.has(name)}
     values = {**outer, **{name: value for name, value in rope.values.items() if value is not None}}
     values.setdefault("rope_type", values.get("type", "default"))

@@ -44,8 +44,8 @@ OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", 
 TEXT_CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
                 "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM",
                 "lfm2": "Lfm2ForCausalLM"}  # fmt: skip
-# of T5 and of RWKV-7: the second number tells parts apart
-SUBLAYER = re.compile(r"(block\.\d+\.layer|_lora\.lora)\.(\d)")
+# of T5 and of RWKV as `fla` saves it: the second number tells parts apart
+SUBLAYER = re.compile(r"(block\.\d+\.layer|[._]lora|x_proj)\.(\d)")
 LAYER = re.compile(r"layers\.(\d+)\.")
 # Parts beside Qwen's layers that predict further tokens, by the names that others have for them
 BEHIND = {"fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "shared_head.norm"}
@@ -85,6 +85,9 @@ class Weight(NamedTuple):
         """The matrices of the tensor one by one, of bf16 the bits."""
         if self.values is not None:
             yield np.require(self.values, requirements=["C", "A"])
+        if self.part.order is not None:
+            yield from self.reordered(checkpoint)
+            return
         for stored in self.parts:
             for matrix in checkpoint.matrices(stored, self.part.reshaped(checkpoint.config, stored.shape)):
                 if is_transposed(self.part, stored, checkpoint.config) and matrix.ndim == 2:
@@ -100,6 +103,15 @@ class Weight(NamedTuple):
                 if self.part.function is not None:
                     matrix = self.part.function(checkpoint.config, as_floats(matrix))
                 yield np.require(matrix, requirements=["C", "A"])
+
+    def reordered(self, checkpoint: Checkpoint) -> Iterator[np.ndarray]:
+        """The same, of a tensor whose elements get other places."""
+        assert self.part.order is not None
+        places = self.part.order(checkpoint.config, self.parts[0].shape)
+        values = checkpoint.read(self.parts[0]).reshape(-1)[places]
+        values[places < 0] = 0
+        values = values if self.part.function is None else self.part.function(checkpoint.config, as_floats(values))
+        yield from values.reshape(-1, *values.shape[-2:]) if values.ndim > 2 else [values]
 
 
 def is_transposed(part: Part, stored: Stored, c: Fields) -> bool:
@@ -219,6 +231,8 @@ def order(name: str) -> tuple[bool, int]:
 def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, ...], stacked: bool) -> Weight:
     """A tensor of the new file that is made of tensors of the folder."""
     first = parts[0]
+    if part.order is not None and len(parts) == 1:
+        return reordered(checkpoint, name, part, first)
     for other in parts:
         if other.shape != first.shape or other.dtype != first.dtype:
             raise ValueError(
@@ -250,6 +264,19 @@ def planned(checkpoint: Checkpoint, name: str, part: Part, parts: tuple[Stored, 
     plain = vectors or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
     wanted = BF16 if first.dtype in fp8.VALUES else source
     return Weight(name, shape, source, F32 if plain else wanted, parts, part)
+
+
+def reordered(checkpoint: Checkpoint, name: str, part: Part, stored: Stored) -> Weight:
+    """A tensor of the new file whose elements have other places in the folder."""
+    assert part.order is not None
+    try:
+        shape = part.order(checkpoint.config, stored.shape).shape
+    except ValueError:
+        given = f"tensor {stored.name!r} is {list(stored.shape)}"
+        raise ValueError(f"convert: {stored.path}: {given}, which the settings contradict") from None
+    source = F32 if part.function is not None else TYPES[stored.dtype][0]
+    plain = len(shape) == 1 or any(fnmatch.fnmatchcase(name, pattern) for pattern in UNCHANGED)
+    return Weight(name, shape, source, F32 if plain else source, (stored,), part)
 
 
 def plan_keys(checkpoint: Checkpoint, row: Row) -> Keys:

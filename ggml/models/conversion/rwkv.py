@@ -1,7 +1,8 @@
-"""Rows of the table for RWKV-6, as its authors save it, and RWKV-7, as `fla` does."""
+"""Rows of the table for RWKV-6, as its authors and as `fla` save it, and RWKV-7, as `fla` does."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,20 @@ def usual(c: Fields) -> Keys:
         "wkv.head_size": c.integer("head_size", "head_dim", default=64, high=4096),
         "vocab_size": c.integer("vocab_size"),
     }
+
+
+def fla(c: Fields) -> None:
+    """Refuses settings of `fla` with which a layer is another one."""
+    c.require("hidden_act", "sqrelu", default="sqrelu")
+    c.require("attn", None)
+    c.require("norm_bias", True, default=True)
+    c.require("norm_first", True, default=True)
+
+
+def inner(c: Fields, ratio: float) -> int:
+    """The width between the matrices of a channel mix, which `fla` rounds up."""
+    width = int(c.integer("hidden_size") * c.number("hidden_ratio", default=ratio))
+    return c.integer("intermediate_size", default=(width + 31) // 32 * 32)
 
 
 # ---- RWKV-6 ----------------------------------------------------------------------------------------------------------
@@ -75,6 +90,106 @@ RWKV6: dict[str, Any] = {
 }  # fmt: skip
 
 
+# ---- RWKV-6 of fla ---------------------------------------------------------------------------------------------------
+MIXED_BY_FLA = ("r", "w", "k", "v", "g")
+OWN_ORDER = [MIXED_BY_FLA.index(part) for part in arch6.MIXED]
+SMALLEST = 1 / 16  # share of the heads that keys have
+
+
+def fla6(c: Fields) -> Keys:
+    """Keys may be shorter than values, which the file has not: they get zeros."""
+    fla(c)
+    keys = {**usual(c), "wkv.head_size": head_sizes(c)[1]}
+    return keys | {
+        "feed_forward_length": inner(c, 3.5),
+        "time_mix_extra_dim": c.integer("proj_low_rank_dim", default=32),
+        "time_decay_extra_dim": c.integer("gate_low_rank_dim", default=64),
+    }
+
+
+def head_sizes(c: Fields) -> tuple[int, int]:
+    """The elements of a head of keys and of one of values."""
+    width, n = c.integer("hidden_size"), c.integer("num_heads", default=4, high=65536)
+    c.require("expand_v", 1.0, default=1.0)
+    expand = c.number("expand_k", default=0.5, low=SMALLEST, high=1.0)
+    if width % n or int(width * expand) % n:
+        raise c.wrong("num_heads", n, f"a divisor of {width} and of {int(width * expand)}")
+    return int(width * expand) // n, width // n
+
+
+def whole_heads(c: Fields, shape: tuple[int, ...]) -> np.ndarray:
+    """The places of the rows of all heads, with the rows added that those of keys lack."""
+    size, whole = head_sizes(c)
+    places = np.arange(math.prod(shape)).reshape(c.integer("num_heads", default=4), size, *shape[1:])
+    missing = np.full((len(places), whole - size, *shape[1:]), -1)
+    return np.concatenate([places, missing], 1).reshape(-1, *shape[1:])
+
+
+def whole_rows(c: Fields, shape: tuple[int, ...]) -> np.ndarray:
+    """The same of a matrix with a row for each head."""
+    return whole_heads(c, (math.prod(shape),)).reshape(shape[0], -1)
+
+
+def by_part(c: Fields, shape: tuple[int, ...]) -> np.ndarray:
+    """The places of the rows of each part, [5, rows / 5, columns], in the order of the file."""
+    return np.arange(math.prod(shape)).reshape(len(OWN_ORDER), -1, shape[-1])[OWN_ORDER]
+
+
+def rows_by_part(c: Fields, shape: tuple[int, ...]) -> np.ndarray:
+    return by_part(c, shape).reshape(shape)
+
+
+def vectors_by_part(c: Fields, shape: tuple[int, ...]) -> np.ndarray:
+    return by_part(c, shape).reshape(len(OWN_ORDER), 1, 1, shape[-1])
+
+
+def columns_by_part(c: Fields, shape: tuple[int, ...]) -> np.ndarray:
+    """Of a matrix [C, 5 rank] whose columns are those of all parts: [5, C, rank]."""
+    return np.arange(math.prod(shape)).reshape(shape[0], len(OWN_ORDER), -1).swapaxes(0, 1)[OWN_ORDER]
+
+
+def scaled(c: Fields, values: np.ndarray) -> np.ndarray:
+    """Values that are so large that the epsilon of the norm of heads is the file's, which is a constant."""
+    return values * np.float32(np.sqrt(arch7.GROUP_EPSILON / c.number("norm_eps", default=1e-5, low=1e-12)))
+
+
+FLA6: dict[str, Any] = {
+    "embeddings": "token_embd",
+    "norm": "output_norm",
+    "lm_head": "output",
+    "layers.{}.pre_norm": "token_embd_norm",
+    "layers.{}.attn_norm": "blk.{}.attn_norm",
+    "layers.{}.ffn_norm": "blk.{}.attn_norm_2",
+    "layers.{}.attn.x_proj_0.mu": "blk.{}.time_mix_lerp_x",
+    "layers.{}.attn.x_proj_0.linear": Part("blk.{}.time_mix_w1", order=rows_by_part),
+    "layers.{}.attn.x_proj_2": Part("blk.{}.time_mix_w2", order=columns_by_part),
+    "layers.{}.attn.x_bias": Part("blk.{}.time_mix_lerp_fused", order=vectors_by_part),
+    "layers.{}.attn.r_proj.linear": "blk.{}.time_mix_receptance",
+    "layers.{}.attn.k_proj.linear": "blk.{}.time_mix_key",
+    "layers.{}.attn.v_proj.linear": Part("blk.{}.time_mix_value", function=scaled),
+    "layers.{}.attn.g_proj.linear": "blk.{}.time_mix_gate",
+    "layers.{}.attn.w_proj.linear.lora_0": "blk.{}.time_mix_decay_w1",
+    "layers.{}.attn.w_proj.linear.lora_2": "blk.{}.time_mix_decay_w2",
+    "layers.{}.attn.w_proj.linear.lora_2.bias": "blk.{}.time_mix_decay.weight",
+    "layers.{}.attn.bonus": "blk.{}.time_mix_first",
+    "layers.{}.attn.g_norm": "blk.{}.time_mix_ln",
+    "layers.{}.attn.o_proj": "blk.{}.time_mix_output",
+    "layers.{}.ffn.key.mu": "blk.{}.channel_mix_lerp_k",
+    "layers.{}.ffn.key.linear": "blk.{}.channel_mix_key",
+    "layers.{}.ffn.receptance.mu": "blk.{}.channel_mix_lerp_r",
+    "layers.{}.ffn.receptance.linear": "blk.{}.channel_mix_receptance",
+    "layers.{}.ffn.value": "blk.{}.channel_mix_value",
+}
+OF_KEYS = {"r_proj.linear": whole_heads, "k_proj.linear": whole_heads, "w_proj.linear.lora_2": whole_heads,
+           "w_proj.linear.lora_2.bias": whole_heads, "bonus": whole_rows}  # fmt: skip
+
+
+def fla6_names(c: Fields) -> Mapping[str, Any]:
+    size, whole = head_sizes(c)
+    changed = {f"layers.{{}}.attn.{name}": order for name, order in OF_KEYS.items()} if size < whole else {}
+    return FLA6 | {name: Part(FLA6[name], order=order) for name, order in changed.items()}
+
+
 # ---- RWKV-7 ----------------------------------------------------------------------------------------------------------
 RANKS = {"decay": ("decay_low_rank_dim", 2.5), "iclr": ("a_low_rank_dim", 2.5),
          "value_residual_mix": ("v_low_rank_dim", 1.7), "gate": ("gate_low_rank_dim", 5.0)}  # fmt: skip
@@ -88,17 +203,13 @@ def rank(c: Fields, name: str, factor: float) -> int:
 
 
 def rwkv7(c: Fields) -> Keys:
-    c.require("hidden_act", "sqrelu", default="sqrelu")
-    c.require("attn", None)
-    c.require("norm_bias", True, default=True)
-    c.require("norm_first", True, default=True)
+    fla(c)
     keys = usual(c)
     width, size, eps = keys["embedding_length"], keys["wkv.head_size"], keys["attention.layer_norm_epsilon"]
     c.require("value_dim", None, width, [width] * keys["block_count"])
     if not np.isclose(size * eps, arch7.GROUP_EPSILON):
         raise c.wrong("norm_eps", eps, f"{arch7.GROUP_EPSILON / size:g} for heads of {size}")
-    inner = int(width * c.number("hidden_ratio", default=4.0))
-    keys["feed_forward_length"] = c.integer("intermediate_size", default=(inner + 31) // 32 * 32)
+    keys["feed_forward_length"] = inner(c, 4.0)
     return keys | {f"attention.{name}_lora_rank": rank(c, *setting) for name, setting in RANKS.items()}
 
 
@@ -141,5 +252,6 @@ RWKV7: dict[str, Any] = {
 
 ROWS = [
     Row("Rwkv6ForCausalLM", "rwkv6", RWKV6, rwkv6),
+    Row("RWKV6ForCausalLM", "rwkv6", fla6_names, fla6),
     Row("RWKV7ForCausalLM Rwkv7ForCausalLM", "rwkv7", RWKV7, rwkv7, unused),
 ]
