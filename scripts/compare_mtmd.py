@@ -52,39 +52,6 @@ def write_text(path: Path, kind: str, arch: str, more: dict[str, Any]) -> None:
     tiny_models.write_as(path, kind, arch, more, {"tokenizer.ggml.tokens": tokens})
 
 
-def write_mobile_vlm(path: Path, version: int) -> None:
-    """Writes a tiny encoder of MobileVLM, without a class token, whose place llama.cpp sees elsewhere."""
-    import gguf
-    import gguf_files
-    import hf_images
-
-    writer, rng = gguf.GGUFWriter(path, "clip"), np.random.default_rng(0)
-    width, hidden, patch, layers = 32, 48, 7, 2
-    writer.add_bool("clip.has_vision_encoder", True)
-    writer.add_string("clip.projector_type", "ldp" if version == 1 else "ldpv2")
-    sizes = {"image_size": 24 * patch, "patch_size": patch, "embedding_length": width, "feed_forward_length": hidden,
-             "block_count": layers, "projection_dim": 64, "attention.head_count": 4}  # fmt: skip
-    for name, size in sizes.items():
-        writer.add_uint32(f"clip.vision.{name}", size)
-    writer.add_array("clip.vision.feature_layer", [layers])
-    writer.add_float32("clip.vision.attention.layer_norm_epsilon", 1e-5)
-    for name in ("image_mean", "image_std"):
-        writer.add_array(f"clip.vision.{name}", [0.5] * 3)
-    shapes: dict[str, tuple[int, ...]] = {"v.patch_embd.weight": (width, 3, patch, patch), "v.pre_ln": (width,),
-                                          "v.position_embd.weight": (24 * 24, width)}  # fmt: skip
-    for i in range(layers):
-        shapes |= {f"v.blk.{i}.{name}": (width,) for name in ("ln1", "ln2")}
-        shapes |= {f"v.blk.{i}.{name}": (width, width) for name in ("attn_q", "attn_k", "attn_v", "attn_out")}
-        shapes |= {f"v.blk.{i}.ffn_up": (hidden, width), f"v.blk.{i}.ffn_down": (width, hidden)}
-    for name, shape in shapes.items():
-        parts = {name: shape} if name.endswith(".weight") else {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-        for part, ne in parts.items():
-            writer.add_tensor(part, (rng.standard_normal(ne) / ne[-1] ** 0.5).astype(np.float32))
-    for name, values in hf_images.mobile_vlm(version).items():  # llama.cpp needs kernels of convolutions in F16
-        writer.add_tensor(name, values.astype(np.float16) if values.ndim == 4 else values)
-    gguf_files.finish(writer)
-
-
 def write_ours(place: Path, size: tuple[int, int]) -> None:
     """Writes a picture and its embeddings."""
     import hf_images
@@ -122,13 +89,14 @@ def write(folder: Path) -> None:
         write_ours(place, size)
     for version, kind in enumerate(MOBILE_VLM, 1):
         place = folder / kind
-        place.mkdir(parents=True, exist_ok=True)
-        write_mobile_vlm(place / "mmproj.gguf", version)
+        # without a class token, whose place llama.cpp sees elsewhere, and in F16, as it needs kernels of convolutions
+        hf_images.write_mobile_vlm(place / "model", version, np.float16, False)
+        convert(place / "model", place / "unused.gguf", mmproj=place / "mmproj.gguf")
         write_text(place / "text.gguf", "llama", "llama", {})
         write_ours(place, (24 * 7, 24 * 7))
     place = folder / "resampler"
-    place.mkdir(parents=True, exist_ok=True)
-    hf_images.write_resampler(place / "mmproj.gguf", side=TABLE, image=IMAGE)
+    hf_images.write_minicpm(place / "model", side=TABLE, image=IMAGE)
+    convert(place / "model", place / "unused.gguf", mmproj=place / "mmproj.gguf")
     tiny_models.WIDTH = 128  # that of the resampler
     write_text(place / "text.gguf", "llama", "llama", {})
     write_ours(place, (IMAGE, IMAGE))

@@ -159,10 +159,10 @@ def sample(parts: list[np.ndarray]) -> np.ndarray:
     return flat[np.linspace(0, flat.size - 1, 16).astype(int)]
 
 
-def mobile_vlm(version: int) -> dict[str, np.ndarray]:
-    """Random tensors of MobileVLM's projectors, for patches of 32 elements and embeddings of 64."""
+def mobile_vlm(version: int, width: int = 32) -> dict[str, np.ndarray]:
+    """Random tensors of MobileVLM's projectors, for patches of `width` elements and embeddings of 64."""
     first = 1 if version == 1 else 0
-    shapes = {f"mm.model.mlp.{first}": (64, 32), f"mm.model.mlp.{first + 2}": (64, 64)}
+    shapes = {f"mm.model.mlp.{first}": (64, width), f"mm.model.mlp.{first + 2}": (64, 64)}
     if version == 1:
         for b in ("mm.model.mb_block.1.block.", "mm.model.mb_block.2.block."):
             shapes |= {b + "0.0": (64, 1, 3, 3), b + "0.1": (64,), b + "1.fc1": (16, 64), b + "1.fc2": (64, 16),
@@ -176,6 +176,87 @@ def mobile_vlm(version: int) -> dict[str, np.ndarray]:
         if not name.endswith((".0.0", "2.0")) or "mlp" in name or "peg" in name:
             found[f"{name}.bias"] = rng.standard_normal(shape[0]).astype(np.float32)
     return found
+
+
+def write_text_folder(folder: Path, prefix: str, width: int, tensors: dict[str, np.ndarray], config: dict[str, Any],
+                      dtype: Any = np.float32) -> Path:  # fmt: skip
+    """Writes the folder of a tiny LLaMA or Qwen 2 (with biases), whose names get a prefix, and of tensors beside it."""
+    rows = hf_models.VOCAB
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (rows, width), "lm_head.weight": (rows, width),
+                                          "model.norm.weight": (width,)}  # fmt: skip
+    for i in range(2):
+        b = f"model.layers.{i}."
+        shapes |= {f"{b}{name}_layernorm.weight": (width,) for name in ("input", "post_attention")}
+        shapes |= {f"{b}self_attn.{part}_proj.weight": (width, width) for part in "qkvo"}
+        shapes |= {f"{b}mlp.{part}_proj.weight": (80, width) for part in ("gate", "up")}
+        shapes[b + "mlp.down_proj.weight"] = (width, 80)
+        if prefix:
+            shapes |= {f"{b}self_attn.{part}_proj.bias": (width,) for part in "qkv"}
+    sizes = {"hidden_size": width, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "num_key_value_heads": 4, "max_position_embeddings": 1024, "vocab_size": rows, "rms_norm_eps": 1e-5,
+             "rope_theta": 1e4, "hidden_act": "silu", "tie_word_embeddings": False}  # fmt: skip
+    found = {prefix + name: hf_models.weight(name, shape, 0) for name, shape in shapes.items()} | tensors
+    hf_models.write_folder(folder, sizes | config, {})
+    hf_models.write_shard(folder / "model.safetensors", {name: values.astype(dtype) for name, values in found.items()})
+    return folder
+
+
+def vit(width: int, hidden: int, layers: int, patch: int, rows: int) -> dict[str, np.ndarray]:
+    """Random tensors of CLIP and SigLIP without what only one of the two has."""
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.patch_embedding.weight": (width, 3, patch, patch),
+        "embeddings.position_embedding.weight": (rows, width), "post_layernorm": (width,),
+    }  # fmt: skip
+    for i in range(layers):
+        b = f"encoder.layers.{i}."
+        shapes |= {f"{b}layer_norm{n}": (width,) for n in (1, 2)}
+        shapes |= {f"{b}self_attn.{name}_proj": (width, width) for name in ("q", "k", "v", "out")}
+        shapes |= {b + "mlp.fc1": (hidden, width), b + "mlp.fc2": (width, hidden)}
+    found = {}
+    for name, shape in shapes.items():
+        alone = name.endswith(".weight")
+        for part, ne in ({name: shape} if alone else {f"{name}.weight": shape, f"{name}.bias": shape[:1]}).items():
+            found[part] = hf_models.weight(part, ne, 2)
+    return found
+
+
+def write_mobile_vlm(folder: Path, version: int, dtype: Any = np.float32, class_token: bool = True) -> Path:
+    """Writes the folder of a tiny MobileVLM, with its own names."""
+    width, patch = 128, 7
+    tower = vit(width, 48, 3, patch, 24 * 24 + class_token)
+    tower |= {f"pre_layrnorm.{end}": hf_models.weight(f"pre_layrnorm.{end}", (width,), 2) for end in ("weight", "bias")}
+    if class_token:
+        tower["embeddings.class_embedding"] = hf_models.weight("class", (width,), 2)
+    tensors = {f"model.vision_tower.vision_tower.vision_model.{name}": values for name, values in tower.items()}
+    for name, values in mobile_vlm(version, width).items():
+        point = name.endswith(("fc1.weight", "fc2.weight", "2.0.weight")) and "mlp" not in name
+        name = name.removeprefix("mm.model." if version == 2 else "mm.")
+        name = name.replace("mlp.", "mlp.mlp.").replace("peg.", "peg.peg.") if version == 2 else name
+        tensors["model.mm_projector." + name] = values[:, :, None, None] if point else values
+    config = {"architectures": ["MobileLlamaForCausalLM"], "model_type": "mobilevlm", "mm_hidden_size": width,
+              "mm_projector_type": "ldpnet" if version == 1 else "ldpnetv2", "mm_vision_select_layer": -2,
+              "mm_vision_tower": "openai/clip-vit-large-patch14-336", "image_aspect_ratio": "pad"}  # fmt: skip
+    return write_text_folder(folder, "", 64, tensors, config, dtype)
+
+
+def write_minicpm(folder: Path, version: float | str = 2.6, side: int = 10, image: int = 40) -> Path:
+    """Writes the folder of a tiny MiniCPM-V, with its own names; sizes as of `resampler`."""
+    w = resampler(side)
+    tensors = {f"vpm.{name}": values for name, values in vit(32, 48, 1, 4, side**2).items()}
+    tensors["vpm.embeddings.patch_embedding.bias"] = hf_models.weight("patches.bias", (32,), 2)
+    for name in ("query", "ln_q", "ln_kv", "ln_post"):
+        tensors |= {old: values for old, values in w.items() if old.startswith(f"resampler.{name}")}
+    tensors |= {
+        "resampler.kv_proj.weight": w["resampler.kv.weight"], "resampler.proj": w["resampler.proj.weight"].T.copy(),
+        **{f"resampler.attn.out_proj.{end}": w[f"resampler.attn.out.{end}"] for end in ("weight", "bias")},
+        **{f"resampler.attn.in_proj_{end}": np.concatenate([w[f"resampler.attn.{part}.{end}"] for part in "qkv"])
+           for end in ("weight", "bias")},
+    }  # fmt: skip
+    vision = {"hidden_size": 32, "image_size": 4 * side, "intermediate_size": 48, "model_type": "siglip",
+              "num_attention_heads": 4, "num_hidden_layers": 1, "patch_size": 4}  # fmt: skip
+    config = {"architectures": ["MiniCPMV"], "model_type": "minicpmv", "version": version, "image_size": image,
+              "vision_config": vision, "query_num": 6, "slice_config": {"max_slice_nums": 9}}  # fmt: skip
+    return write_text_folder(folder, "llm.", 128, tensors, config)
 
 
 def resampler(side: int = 10) -> dict[str, np.ndarray]:

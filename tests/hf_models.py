@@ -19,6 +19,7 @@ DATA = Path(__file__).parent / "data" / "hf"
 PEFT = DATA.parent / "peft.npz"
 FURTHER_DATA = DATA.parent / "hf_further.npz"
 GRADIENTS = DATA.parent / "hf_gradients.npz"
+LLAMA_CPP = DATA.parent / "llama_cpp.json"  # the error of llama.cpp's logits by kind, see scripts/compare_llama_cpp.py
 
 SIZES = {
     "vocab_size": VOCAB, "hidden_size": 64, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -284,6 +285,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 ENCODERS = ("bert", "bert+tanh", "roberta", "nomic-bert", "modern-bert", "modern-bert+yarn", "jina-bert-v3",
             "gemma-embedding", "t5encoder")  # fmt: skip
 ENCODER_DECODERS = ("t5", "t5+gated", "umt5")
+# Models without a class in transformers, whose values the tests compute in NumPy, by the value of general.architecture
+BY_NUMPY = {"rwkv6": "rwkv6", "rwkv6+fla": "rwkv6", "rwkv7": "rwkv7", "jina-bert-v2": "jina-bert-v2",
+            "jina-bert-v2+code": "jina-bert-v2", "nomic-bert-moe": "nomic-bert-moe"}  # fmt: skip
 CLASSIFIERS = ("bert+classes", "roberta+classes", "modern-bert+classes", "qwen3+classes")
 # Kinds whose gradients are recorded: at least one of each group
 WITH_GRADIENTS = ("llama+llama3", "mixtral", "qwen3", "qwen3moe", "glm4moe", "granitemoe+shared", "phi3+longrope",

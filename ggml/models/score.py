@@ -235,7 +235,7 @@ class Embedding:
         """The states [tokens, C] of texts after the last norm."""
         decoder = self.runner.decoder
         if decoder is None:
-            return states_of(self.runner, texts, types)
+            return states_of(self.runner, texts, types, adapter)
         ends = np.cumsum([len(text) for text in texts])
         pieces = [Piece(i, text, len(text), int(ends[i]) - len(text)) for i, text in enumerate(texts)]
         items = [decoder.memory.new() for _ in texts]

@@ -52,8 +52,9 @@ def test_texts_with_different_adapters_in_one_batch(kind, tmp_path):
             assert together(model, list(loras)) == expected
 
 
-def test_embeddings_with_an_adapter(tmp_path):
-    path, lora = tiny_models.write(tmp_path / "m.gguf", "llama"), tiny_models.write_lora(tmp_path / "a.gguf", "llama")
+@pytest.mark.parametrize("kind", ["llama", "bert", "nomic-bert"])
+def test_embeddings_with_an_adapter(kind, tmp_path):
+    path, lora = tiny_models.write(tmp_path / "m.gguf", kind), tiny_models.write_lora(tmp_path / "a.gguf", kind)
     with load(path, lora=[lora]) as model:
         expected = model.embed(PROMPTS)
     with load(path) as model:
@@ -77,5 +78,7 @@ def test_what_cannot_be_added(tmp_path):
         with pytest.raises(ValueError, match="save_state: the sequence has the adapter 'x'"):
             model.save_state()
     with load(tiny_models.write(tmp_path / "b.gguf", "bert")) as model:
-        with pytest.raises(ValueError, match="add_adapter: .* gives embeddings only"):
+        with pytest.raises(ValueError, match="add_adapter: .*llama"):
             model.add_adapter("x", lora)
+        with pytest.raises(ValueError, match="embed: there is no adapter 'x'"):
+            model.embed([[5, 6]], adapter="x")

@@ -18,6 +18,7 @@ for library in ("PIL", "jinja2", "safetensors", "tokenizers"):  # of the extra [
 
 import hf_images  # noqa: E402
 import hf_models  # noqa: E402
+import safetensors  # noqa: E402
 import tiny_models  # noqa: E402
 from PIL import Image  # noqa: E402
 
@@ -311,9 +312,100 @@ def mobile_vlm_in_numpy(x, w, version):
     if version == 1:
         h = block(h + block(h, "mm.model.mb_block.1.block.", 1), "mm.model.mb_block.2.block.", 2)
     else:
-        h = h.reshape(2, 2, 2, 2, -1).mean((1, 3))
+        h = h.reshape(len(x) // 2, 2, len(x) // 2, 2, -1).mean((1, 3))
         h = h + convolved(h, "mm.model.peg.0", 1) + w["mm.model.peg.0.bias"]
     return h.reshape(-1, h.shape[-1])
+
+
+def tensors_of(path):
+    """The tensors of a file, in NumPy order, as f32."""
+    return {t.name: np.array(t.data, np.float32).reshape(t.shape[::-1]) for t in gguf.GGUFReader(path).tensors}
+
+
+@pytest.mark.filterwarnings("ignore:.*has no tokenizer")
+@pytest.mark.parametrize("kind", ["llava", "gemma4v", "lfm2vl", "qwen25vl"])
+def test_folders_of_half_precision(kind, tmp_path):
+    """As published models are saved: what stays F32 in the file has the same values."""
+    record = hf_images.record(kind)
+    found = []
+    for name, dtype in (("whole", np.float32), ("half", np.float16)):
+        folder = hf_images.write_folder(tmp_path / name, record)
+        hf_models.write_folder(folder, record["config"], record["shapes"], kind=dtype)
+        convert(folder, tmp_path / "text.gguf", mmproj=tmp_path / f"{name}.gguf")
+        found.append(tensors_of(tmp_path / f"{name}.gguf"))
+    assert found[0].keys() == found[1].keys() and "v.patch_embd.weight" in found[0]
+    for name, values in found[0].items():
+        assert np.allclose(found[1][name], values, rtol=1e-3, atol=1e-6), name
+    Tower(tmp_path / "half.gguf").close()
+
+
+@pytest.mark.filterwarnings("ignore:.*has no tokenizer")
+@pytest.mark.parametrize("version", [1, 2])
+def test_folders_of_mobile_vlm(tmp_path, version):
+    folder = hf_images.write_mobile_vlm(tmp_path / "model", version)
+    convert(folder, tmp_path / "text.gguf", mmproj=tmp_path / "mmproj.gguf")
+    found, wanted = tensors_of(tmp_path / "mmproj.gguf"), hf_images.mobile_vlm(version, 128)
+    assert {name for name in found if name.startswith("mm.")} == set(wanted)
+    assert all(np.array_equal(found[name].reshape(values.shape), values) for name, values in wanted.items())
+    with load(tmp_path / "text.gguf", mmproj=tmp_path / "mmproj.gguf") as model:
+        with model.trace("v.blk.1.out") as traced:
+            (rows,) = model.embed_image(PICTURES[0])
+    patches = traced["v.blk.1.out"][1:].reshape(24, 24, 128)
+    assert rows.shape == (144, 64) and error(rows, mobile_vlm_in_numpy(patches, wanted, version)) < 1e-9
+    keys = {name: field.contents() for name, field in gguf.GGUFReader(tmp_path / "mmproj.gguf").fields.items()}
+    assert keys["clip.vision.image_aspect_ratio"] == "pad" and keys["clip.vision.block_count"] == 2
+    half = hf_images.write_mobile_vlm(tmp_path / "half", version, np.float16)
+    convert(half, tmp_path / "text.gguf", mmproj=tmp_path / "half.gguf")
+    kernels = {t.name: t.tensor_type.name for t in gguf.GGUFReader(tmp_path / "half.gguf").tensors if len(t.shape) == 4}
+    assert set(kernels.values()) == {"F16", "F32"} and kernels["v.patch_embd.weight"] == "F32"
+
+
+@pytest.mark.filterwarnings("ignore:.*has no tokenizer")
+def test_an_encoder_in_a_folder_of_its_own(tmp_path):
+    """Weights of LLaVA's older format name their encoder, which may lie beside them."""
+    folder = hf_images.write_mobile_vlm(tmp_path / "model", 1)
+    convert(folder, tmp_path / "text.gguf", mmproj=tmp_path / "a.gguf")
+    with safetensors.safe_open(folder / "model.safetensors", "np") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    own = {name.partition("vision_tower.vision_tower.")[2]: values for name, values in tensors.items()}
+    tower = {name: values for name, values in own.items() if name}
+    hf_models.write_shard(folder / "model.safetensors", {k: v for k, v in tensors.items() if "vision_tower" not in k})
+    with pytest.raises(
+        ValueError, match="the encoder 'openai/clip-vit-large-patch14-336' is not in the folder: need its"
+    ):
+        convert(folder, tmp_path / "text.gguf", mmproj=tmp_path / "b.gguf")
+    inner = folder / "clip-vit-large-patch14-336"
+    inner.mkdir()
+    hf_models.write_shard(inner / "model.safetensors", tower | {"logit_scale": np.ones(1, np.float32)})
+    convert(folder, tmp_path / "text.gguf", mmproj=tmp_path / "b.gguf")
+    a, b = tensors_of(tmp_path / "a.gguf"), tensors_of(tmp_path / "b.gguf")
+    assert set(a) == set(b) and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.filterwarnings("ignore:.*has no tokenizer")
+def test_folders_of_minicpm(tmp_path):
+    folder = hf_images.write_minicpm(tmp_path / "model")
+    convert(folder, tmp_path / "text.gguf", mmproj=tmp_path / "mmproj.gguf")
+    w, picture = tensors_of(tmp_path / "mmproj.gguf"), hf_images.picture(200, 40)
+    given = hf_images.resampler()
+    for name in ("resampler.query", "resampler.kv.weight", "resampler.attn.k.weight", "resampler.proj.weight"):
+        assert np.array_equal(w[name], given[name])
+    w = {
+        name: values.reshape(values.shape[-1:] if name.endswith("bias") else values.shape) for name, values in w.items()
+    }
+    load(tmp_path / "text.gguf", mmproj=tmp_path / "mmproj.gguf").close()
+    tower = Tower(tmp_path / "mmproj.gguf")
+    tiles, _ = tower.tiles(picture, "test")
+    encoded = tower.encode(picture, "test")
+    tower.close()
+    for tile, rows in zip(tiles, encoded.tiles, strict=True):
+        assert rows.shape == (6, 128) and error(rows, minicpm_in_numpy(tile, w)) < 1e-9
+    keys = {name: field.contents() for name, field in gguf.GGUFReader(tmp_path / "mmproj.gguf").fields.items()}
+    assert keys["clip.minicpmv_version"] == 3 and keys["clip.minicpmv_query_num"] == 6
+    folder = hf_images.write_minicpm(tmp_path / "other", "2.0")
+    with pytest.raises(ValueError, match=r"'version' is '2.0': need one of 2.5, 2.6, 4.0, 4.5"):
+        convert(folder, tmp_path / "text.gguf", mmproj=tmp_path / "b.gguf")
+    assert not (tmp_path / "b.gguf").exists()
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -138,7 +138,7 @@ class Checkpoint(Shards):
         merged = {**{k: v for k, v in whole.values.items() if k != "text_config"}, **text.values}
         if whole.has("tie_word_embeddings"):  # as transformers, which asks the outer settings
             merged["tie_word_embeddings"] = whole.values["tie_word_embeddings"]
-        self.has_images = bool(text.values) or whole.has("vision_config")
+        self.has_images = bool(text.values) or whole.has("vision_config") or whole.has("mm_vision_tower")
         self.config = Fields(merged, path)
         quantised = whole.inside("quantization_config")
         if whole.has("quantization_config") and quantised.values.get("quant_method") != "mxfp4":

@@ -162,8 +162,9 @@ def write_weight(
     ne = (*weight.shape[::-1], 1, 1, 1)[:4]
 
     def addresses() -> Iterator[int]:
-        for matrix in matrices:
-            yield matrix.ctypes.data
+        for several in matrices:  # the weights of a convolution come as a whole
+            for matrix in several.reshape(-1, ne[0] * ne[1]):
+                yield matrix.ctypes.data
 
     try:
         quantization.convert(weight.name, ne, weight.source, addresses(), TYPES[kind], importance, write, advance)
@@ -175,6 +176,8 @@ def set_key(file: Any, key: str, value: Any) -> None:
     """Sets a key: the type follows from that of the value; lists of integers are I32, bytes are U8."""
     if isinstance(value, bool):
         ggml.gguf_set_val_bool(file, key, value)
+    elif isinstance(value, np.int32):
+        ggml.gguf_set_val_i32(file, key, int(value))
     elif isinstance(value, int):
         ggml.gguf_set_val_u32(file, key, value)
     elif isinstance(value, float):

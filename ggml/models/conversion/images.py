@@ -19,15 +19,17 @@ from ..vision.encoder import ROPE_BASE
 from ..vision.gemma4v import BASE, TOKENS
 from ..vision.minicpm import SLICES
 from ..vision.tower import ARCH, smallest, tower_nodes, vision_config
-from .checkpoint import TYPES, Checkpoint
+from .checkpoint import SINGLE, TYPES, Checkpoint
 from .fields import Fields, optional_json
 from .parts import Keys, Part, flat, pairs_side_by_side, slices
-from .plan import NUMBER, Recorded, Weight, model_name, new_tensor
+from .plan import NUMBER, Recorded, Weight, minicpm_v, model_name, new_tensor
 from .stored import Stored
 
 # What class names put before the names of an encoder's tensors, and of a projector's
-ENCODERS = ("vision_tower.vision_model.", "vision_tower.", "vision_model.", "visual.")
-PROJECTORS = ("multi_modal_projector.", "connector.", "visual_", "embed_vision.", "merger.")
+ENCODERS = ("vision_tower.vision_tower.vision_model.", "vision_tower.vision_model.", "vision_tower.", "vision_model.",
+            "visual.", "vpm.")  # fmt: skip
+PROJECTORS = ("multi_modal_projector.", "connector.", "visual_", "embed_vision.", "merger.", "mm_projector.",
+              "resampler.")  # fmt: skip
 F32 = ggml.GGML_TYPE_F32
 
 VIT = {
@@ -168,9 +170,10 @@ class ImageRow(NamedTuple):
         classes: names of the classes.
         projector: value of clip.projector_type.
         names: for the names of tensors what they become, as in Row; or a function of the encoder's settings.
-        keys: function of the settings that gives the keys, without `clip.vision.` before them.
+        keys: function of the settings that gives the keys, without `clip.vision.` before them, or with "clip.".
         dropped: names of tensors that are not needed.
-        defaults: settings of the encoder that files may leave out.
+        defaults: settings of the encoder that files may leave out; or a function of the folder that gives them.
+        unread: vectors that llama.cpp asks for and does not read, as wide as the embeddings.
     """
 
     classes: str
@@ -178,7 +181,8 @@ class ImageRow(NamedTuple):
     names: Mapping[str, Any] | Callable[[Fields], Mapping[str, Any]]
     keys: Callable[[Settings], Keys]
     dropped: tuple[str, ...] = ()
-    defaults: Mapping[str, Any] = {}
+    defaults: Mapping[str, Any] | Callable[[Checkpoint], Mapping[str, Any]] = {}
+    unread: tuple[str, ...] = ()
 
     def names_of(self, v: Fields) -> Mapping[str, Any]:
         """`names` for the settings of an encoder."""
@@ -188,7 +192,8 @@ class ImageRow(NamedTuple):
 def vision_of(checkpoint: Checkpoint, row: ImageRow) -> Fields:
     """The settings of the encoder."""
     given = checkpoint.config.inside("vision_config")
-    return Fields({**row.defaults, **{k: v for k, v in given.values.items() if v is not None}}, given.where)
+    defaults = row.defaults(checkpoint) if callable(row.defaults) else row.defaults
+    return Fields({**defaults, **{k: v for k, v in given.values.items() if v is not None}}, given.where)
 
 
 def usual(s: Settings, mean: list[float], std: list[float]) -> Keys:
@@ -493,6 +498,92 @@ def minicpm46(s: Settings) -> Keys:
     return keys if most == SLICES else keys | {"preproc_max_tiles": most}
 
 
+def resampler(s: Settings) -> Keys:
+    """MiniCPM-V 2.5 to 4.5: `image_size` is about the side of a slice; the table of positions is for more patches."""
+    square, count = s.model.integer("image_size", default=448, high=1 << 14), s.model.integer("query_num", default=64)
+    slices = s.model.inside("slice_config")
+    slices.require("scale_resolution", square, default=square)
+    slices.require("patch_size", side(s.vision, "patch_size", 1 << 10), default=s.vision.values.get("patch_size"))
+    if not s.model.flag("slice_mode", True):
+        slices = Fields({"max_slice_nums": 1}, slices.where)
+    most = slices.integer("max_slice_nums", default=SLICES, high=64)
+    vision = {**s.vision.values, "image_size": square}
+    if s.model.flag("drop_vision_last_layer", False):
+        vision["num_hidden_layers"] = s.vision.integer("num_hidden_layers", low=2, high=4096) - 1
+    keys = usual(Settings(s.model, Fields(vision, s.vision.where), s.images), [0.5] * 3, [0.5] * 3)
+    keys |= {"clip.minicpmv_version": np.int32(minicpm_v(s.model)[1]), "clip.minicpmv_query_num": count}
+    return keys if most == SLICES else keys | {"preproc_max_tiles": most}
+
+
+def mobile_vlm(s: Settings) -> Keys:
+    """As LLaVA, with other names of the settings."""
+    s.model.require("mm_vision_select_feature", "patch", default="patch")
+    s.model.require("image_aspect_ratio", "pad", "square", default="square")
+    pad = s.model.text("image_aspect_ratio", "square") == "pad"
+    chosen = s.model.values.get("mm_vision_select_layer", -2)
+    model = Fields({**s.model.values, "vision_feature_layer": chosen}, s.model.where)
+    return llava(Settings(model, s.vision, Fields({"do_pad": pad, **s.images.values}, s.images.where)))
+
+
+def mobile_vlm2(s: Settings) -> Keys:
+    """Also the number of patches, of which four are a token whatever it is in the file, but 144 in all in the model."""
+    keys = mobile_vlm(s)
+    if keys["image_size"] // keys["patch_size"] != ACROSS:
+        raise s.vision.wrong("image_size", keys["image_size"], f"{ACROSS} patches of {keys['patch_size']} in a row")
+    return keys
+
+
+def tower_of(checkpoint: Checkpoint) -> Mapping[str, Any]:
+    """The settings of a CLIP encoder whose tensors alone the folder has, or a folder in it, named as the encoder."""
+    name, end = checkpoint.config.text("mm_vision_tower", ""), "vision_model.embeddings.patch_embedding.weight"
+    if "siglip" in name.lower() or "laion" in name.lower():
+        raise checkpoint.config.wrong("mm_vision_tower", name, "an encoder of OpenAI's CLIP")
+    inner = os.path.join(checkpoint.folder, os.path.basename(name), SINGLE)
+    if not any(tensor.endswith(end) for tensor in checkpoint.stored) and name and os.path.exists(inner):
+        checkpoint.add(inner, "vision_tower.")
+    shapes = {tensor.rpartition("vision_model.")[2]: stored.shape for tensor, stored in checkpoint.stored.items()
+              if "vision_model." in tensor}  # fmt: skip
+    patches, rows = (shapes.get(f"embeddings.{part}_embedding.weight", ()) for part in ("patch", "position"))
+    hidden = shapes.get("encoder.layers.0.mlp.fc1.weight", ())
+    if len(patches) != 4 or len(rows) != 2 or len(hidden) != 2:
+        raise ValueError(
+            f"convert: {checkpoint.folder}: the encoder {name!r} is not in the folder: need its tensors, or its own "
+            f"folder as {os.path.basename(name) or 'vision_tower'}"
+        )
+    across = math.isqrt(rows[0] - ("embeddings.class_embedding" in shapes))
+    return {
+        "model_type": "clip_vision_model", "hidden_size": patches[0], "patch_size": patches[2],
+        "image_size": across * patches[2], "intermediate_size": hidden[0],
+        "num_hidden_layers": len([name for name in shapes if name.endswith(".mlp.fc1.weight")]),
+        "num_attention_heads": max(1, patches[0] // CLIP_HEAD),
+    }  # fmt: skip
+
+
+ACROSS = 24  # patches in a row of MobileVLM
+CLIP_HEAD = 64  # elements of a head of any of OpenAI's encoders
+OF_CLIP = ("post_layernorm", "embeddings.position_ids", "text_model.*", "*_projection", "logit_scale")
+
+
+def point(c: Fields, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a convolution of single points as a matrix."""
+    return shape[:2]
+
+
+LDP: dict[str, Any] = {**VIT, "model.mlp.1": "mm.model.mlp.1", "model.mlp.3": "mm.model.mlp.3"}
+for _block in ("model.mb_block.1.block", "model.mb_block.2.block"):
+    LDP |= {f"{_block}.{end}": f"mm.{_block}.{end}" for end in ("0.0", "0.1", "2.1")}
+    LDP |= {f"{_block}.{end}": Part(f"mm.{_block}.{end}", shape=point) for end in ("1.fc1", "1.fc2", "2.0")}
+LDP2 = {**VIT, "mlp.mlp.0": "mm.model.mlp.0", "mlp.mlp.2": "mm.model.mlp.2", "peg.peg.0": "mm.model.peg.0"}
+RESAMPLER = {
+    **VIT,
+    "query": "resampler.query",
+    "kv_proj": "resampler.kv",
+    "attn.in_proj_weight": [Part(f"resampler.attn.{q}.weight", slices(3, i)) for i, q in enumerate("qkv")],
+    "attn.in_proj_bias": [Part(f"resampler.attn.{q}.bias", slices(3, i)) for i, q in enumerate("qkv")],
+    "attn.out_proj": "resampler.attn.out",
+    **{f"ln_{name}": f"resampler.ln_{name}" for name in ("q", "kv", "post")},
+    "proj": Part("resampler.proj.weight", transposed=True),
+}
 MINICPM46 = {
     **VIT,
     "vit_merger.layer_norm1": "v.vit_merger.ln1",
@@ -553,6 +644,11 @@ ROWS = [
     ImageRow("Lfm2VlForConditionalGeneration", "lfm2", LFM2, lfm2, ("head.*",), {"hidden_act": "gelu_pytorch_tanh"}),
     ImageRow("MiniCPMV4_6ForConditionalGeneration", "minicpmv4_6", MINICPM46, minicpm46, ("embeddings.position_ids",),
              {**VIT_BASE, "patch_size": 16, "hidden_act": "gelu_pytorch_tanh"}),
+    ImageRow("MiniCPMV", "resampler", RESAMPLER, resampler, ("embeddings.position_ids", "pos_embed"),
+             {**VIT_BASE, "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27, "patch_size": 14,
+              "num_attention_heads": 16}, unread=("resampler.pos_embed_k",)),
+    ImageRow("MobileLlamaForCausalLM:ldpnet", "ldp", LDP, mobile_vlm, OF_CLIP, tower_of),
+    ImageRow("MobileLlamaForCausalLM:ldpnetv2", "ldpv2", LDP2, mobile_vlm2, OF_CLIP, tower_of),
     ImageRow("Gemma3ForConditionalGeneration", "gemma3",
              {**VIT, "mm_input_projection_weight": "mm.input_projection.weight",
               "mm_soft_emb_norm": Part("mm.soft_emb_norm", plus=1.0)}, gemma3, ("head.*",)),
@@ -577,9 +673,9 @@ BY_CLASS = {name: row for row in ROWS for name in row.classes.split()}
 
 def image_row(checkpoint: Checkpoint) -> ImageRow:
     """The row of a model's class."""
-    name = checkpoint.names[0]
-    special = f"{name}:{checkpoint.config.inside('vision_config').values.get('model_type')}"
-    name = special if special in BY_CLASS else name
+    name, c = checkpoint.names[0], checkpoint.config
+    kinds = c.values.get("mm_projector_type"), c.inside("vision_config").values.get("model_type")
+    name = next((special for kind in kinds if (special := f"{name}:{kind}") in BY_CLASS), name)
     if name not in BY_CLASS:
         known = ", ".join(BY_CLASS)
         where = checkpoint.config.where
@@ -612,7 +708,8 @@ def image_keys(checkpoint: Checkpoint, row: ImageRow) -> Keys:
     flag = flags[ACTIVATIONS[vision.text("hidden_act", usual_name)]]
     if flag is not None:
         keys[f"clip.use_{flag}"] = True
-    return keys | {f"{ARCH}.{name}": value for name, value in row.keys(settings).items()}
+    found = row.keys(settings).items()
+    return keys | {name if name.startswith("clip.") else f"{ARCH}.{name}": value for name, value in found}
 
 
 def image_weights(checkpoint: Checkpoint, row: ImageRow, layers: int) -> dict[str, Weight]:
@@ -625,8 +722,9 @@ def image_weights(checkpoint: Checkpoint, row: ImageRow, layers: int) -> dict[st
         if prefix is None:  # of the language model
             continue
         name = name[len(prefix) :]
-        numbers = [int(n) for n in NUMBER.findall(f".{name}")]
-        pattern = NUMBER.sub("{}", name)
+        whole = name.rpartition(".")[0] in names  # with numbers that are none of layers
+        numbers = [] if whole else [int(n) for n in NUMBER.findall(f".{name}")]
+        pattern = name if whole else NUMBER.sub("{}", name)
         stem, _, suffix = pattern.rpartition(".")
         if any(fnmatch.fnmatchcase(n, old) for n in (stem, pattern) for old in row.dropped) or numbers[:1] >= [layers]:
             continue
@@ -640,6 +738,9 @@ def image_weights(checkpoint: Checkpoint, row: ImageRow, layers: int) -> dict[st
             complete = not suffix or ".weight" in part.name
             new = part.name.format(*numbers) + ("" if complete else f".{suffix}")
             weights[new] = image_weight(checkpoint, stored, new, part)
+    for name in row.unread:
+        width = checkpoint.config.integer("hidden_size")
+        weights[name] = Weight(name, (width,), F32, F32, values=np.zeros(width, np.float32))
     return dict(sorted(weights.items(), key=lambda item: order(item[0])))
 
 
@@ -676,6 +777,8 @@ def image_weight(checkpoint: Checkpoint, stored: Stored, name: str, part: Part) 
     elif part.rows is not None:
         shape = (len(part.rows(checkpoint.config, shape[0])), *shape[1:])
     plain = len(shape) != 2 or "position_embd" in name
+    if len(shape) == 4 and name.startswith("mm."):  # llama.cpp convolves with kernels of f16 alone
+        return Weight(name, shape, source, F32 if source == F32 else ggml.GGML_TYPE_F16, (stored,), part)
     return Weight(name, shape, source, F32 if plain else source, (stored,), part)
 
 
@@ -704,7 +807,7 @@ def check_images(checkpoint: Checkpoint, keys: Keys, weights: Mapping[str, Weigh
         tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
         across = smallest(row, config)
         _, _, result = tower_nodes(ctx, ctx, row, config, tensors, across, across)
-        unused = sorted(set(weights) - tensors.used - {ROW_END})
+        unused = sorted(set(weights) - tensors.used - {ROW_END, *image_row(checkpoint).unread})
         if unused:
             raise ValueError(f"the projector {keys['clip.projector_type']!r} does not use tensor {unused[0]!r}")
         width = keys[f"{ARCH}.projection_dim"] * (1 + sum(keys.get(f"{ARCH}.is_deepstack_layers", [])))

@@ -33,9 +33,10 @@ from .t5 import with_output
 
 # What class names put before the names of their parts: the first that fits is left out
 PREFIXES = ("model.language_model.", "model.text_model.", "text_model.", "language_model.model.", "language_model.",
-            "model.", "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.", "rwkv.")  # fmt: skip
+            "llm.model.", "llm.", "model.", "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.",
+            "rwkv.")  # fmt: skip
 IMAGES = ("vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "embed_vision.", "audio_tower.",
-          "embed_audio.", "connector.", "image_newline", "merger.")  # fmt: skip
+          "embed_audio.", "connector.", "image_newline", "merger.", "mm_projector.", "vpm.", "resampler.")  # fmt: skip
 DENSE = {f"{name}.linear": name for name in heads.DENSE}
 # Classes whose language model is of the class that the type in `text_config` names
 OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration",
@@ -44,6 +45,9 @@ OF_TEXT = ("LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", 
 TEXT_CLASSES = {"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
                 "qwen3": "Qwen3ForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM",
                 "lfm2": "Lfm2ForCausalLM"}  # fmt: skip
+# Of MiniCPM-V by its version: the class of its language model, and the number that llama.cpp has for the whole
+MINICPM_V = {"2.5": ("LlamaForCausalLM", 2), "2.6": ("Qwen2ForCausalLM", 3), "4.0": ("LlamaForCausalLM", 5),
+             "4.5": ("Qwen3ForCausalLM", 6)}  # fmt: skip
 # of T5 and of RWKV as `fla` saves it: the second number tells parts apart
 SUBLAYER = re.compile(r"(block\.\d+\.layer|[._]lora|x_proj)\.(\d)")
 LAYER = re.compile(r"layers\.(\d+)\.")
@@ -126,6 +130,8 @@ def row_of(checkpoint: Checkpoint) -> Row:
     name = checkpoint.names[0]
     if name in OF_TEXT:
         name = TEXT_CLASSES.get(checkpoint.config.text("model_type", "llama"), name)
+    elif name == "MiniCPMV":
+        name = minicpm_v(checkpoint.config)[0]
     if name not in BY_CLASS:
         known = dict.fromkeys(re.sub(r"(For[A-Z]|Model$|LMHead).*", "", known) for known in BY_CLASS)
         raise ValueError(
@@ -134,6 +140,15 @@ def row_of(checkpoint: Checkpoint) -> Row:
         )
     row = next(row for row in BY_CLASS[name] if row.when(checkpoint.config))
     return with_output(checkpoint, reranker(checkpoint, row))
+
+
+def minicpm_v(c: Fields) -> tuple[str, int]:
+    """The row of a MiniCPM-V in MINICPM_V; its version is written as a number or as a text."""
+    version = c.values.get("version")
+    found = MINICPM_V.get(str(float(version)) if isinstance(version, int) else str(version))
+    if found is None:
+        raise c.wrong("version", version, f"one of {', '.join(MINICPM_V)}")
+    return found
 
 
 def bare(name: str) -> str:

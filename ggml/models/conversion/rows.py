@@ -921,7 +921,7 @@ ROBERTA_ROW = Row("RobertaModel RobertaForMaskedLM XLMRobertaModel XLMRobertaFor
 QWEN2_ROW = Row("Qwen2ForCausalLM Qwen2Model", "qwen2", DECODER, qwen, dropped=DROPPED)
 QWEN3_ROW = Row("Qwen3ForCausalLM Qwen3Model", "qwen3", {**DECODER, **HEAD_NORMS}, qwen, dropped=DROPPED)
 ROWS = [
-    Row("LlamaForCausalLM MistralForCausalLM MixtralForCausalLM", "llama",
+    Row("LlamaForCausalLM MistralForCausalLM MixtralForCausalLM MobileLlamaForCausalLM", "llama",
         {**DECODER, **PERMUTED, **MIXTRAL}, llama, dropped=DROPPED),
     QWEN2_ROW,
     QWEN3_ROW,

@@ -6,6 +6,7 @@ import os
 
 from ..._errors import named
 from ..arch.base import Pair
+from .encoder_decoder import has_decoder
 from .graphs import Shape, Step
 from .lora import Lora
 from .runner import Runner
@@ -45,7 +46,10 @@ class Adapting:
 
     @named("add_adapter")
     def add_adapter(self, name: str, path: str | os.PathLike[str], scale: float = 1.0) -> None:
-        """Adds an adapter that single texts ask for: generate(adapter=name). Others are computed together with them.
+        """Adds an adapter that single texts ask for: generate(adapter=name), embed(adapter=name).
+
+        Other texts that are written are computed together with them. Encoders whose tasks have an adapter each
+        (jina-embeddings-v3) have one for each task by its name.
 
         Args:
             name: by which texts ask for it; there is none of this name yet.
@@ -54,7 +58,7 @@ class Adapting:
         Raises:
             TypeError: the name is no text.
             ValueError: there is an adapter of this name, the file is not an adapter, does not fit the model, or has
-                matrices of experts; or the model is divided among ranks, or gives embeddings only.
+                matrices of experts; or the model is divided among ranks, or has an encoder beside its decoder.
             OSError: the file cannot be read.
         """
         runner = self.runner
@@ -62,15 +66,19 @@ class Adapting:
             raise TypeError(f"add_adapter: the name is a {type(name).__name__}: need a str")
         with runner.lock:
             runner.check_undivided("add_adapter")
-            runner.causal("add_adapter")
+            if has_decoder(runner.config):
+                runner.causal("add_adapter")
             if name in runner.named_loras:
                 raise ValueError(f"add_adapter: there is an adapter {name!r} already")
             lora = Lora(path, runner.weights, runner.config.arch, scale, runner.mmap)
             lora.pairs = {weight: Pair(pair.a, pair.b, pair.scale, name) for weight, pair in lora.pairs.items()}
             runner.named_loras[name] = lora
+            even = runner.memory is not None and bool(runner.memory.states)
+            shape = Shape(2, 1, 1, "logits", even=even, adapters=(name,))
+            if runner.memory is None:
+                shape = Shape(2, 2, 1, "hidden", adapters=(name,))
             try:  # the first graph shows whether it can be computed
-                even = runner.memory is not None and bool(runner.memory.states)
-                Step(Shape(2, 1, 1, "logits", even=even, adapters=(name,)), runner.parts(), runner.memory, 1).close()
+                Step(shape, runner.parts(), runner.memory, 1).close()
             except BaseException:
                 del runner.named_loras[name]
                 lora.close()

@@ -163,12 +163,12 @@ class Step(Prepared):
                 masks[local], mask = self._input(F16, n // s, n // s, 1, s)
                 self.masks[local] = mask.reshape(s, 1, n // s, n // s)
             types, self.types = self._input(I32, n)
-            if "buckets" not in config.own:
-                return Inputs(ids, positions, masks, s, types=types)
-            buckets, values = self._input(I32, (n // s) ** 2)
-            place = np.arange(n // s)
-            values[:] = bucket(place - place[:, None], config.own["buckets"], True).reshape(-1)
-            return Inputs(ids, positions, masks, s, types=types, buckets=buckets)
+            buckets = None
+            if "buckets" in config.own:
+                buckets, values = self._input(I32, (n // s) ** 2)
+                place = np.arange(n // s)
+                values[:] = bucket(place - place[:, None], config.own["buckets"], True).reshape(-1)
+            return Inputs(ids, positions, masks, s, types=types, buckets=buckets, adapters=self._adapters(shape))
         pages, outputs, slots = {}, None, None
         for window, pool in memory.pools.items():
             table, self.tables[window] = self._input(I32, 3 + pool.most, s)
@@ -179,12 +179,16 @@ class Step(Prepared):
             outputs, self.outputs = self._input(I32, max(1, shape.outputs))
         if memory.states and not shape.further:
             slots, self.slots = self._input(I32, s)
-        adapters = {}
-        for name in shape.adapters:
-            adapters[name], self.adapters[name] = self._input(F32, 1, n)
         return Inputs(ids, positions, masks, s if shape.even else 1, outputs, pages, slots, shape.exact,
                       vectors=vectors, texts=texts, places=places, before=before, states=shape.states,
-                      adapters=adapters)  # fmt: skip
+                      adapters=self._adapters(shape))  # fmt: skip
+
+    def _adapters(self, shape: Shape) -> dict[str, Any]:
+        """Makes the tensors that say which tokens have an adapter."""
+        tensors = {}
+        for name in shape.adapters:
+            tensors[name], self.adapters[name] = self._input(F32, 1, shape.tokens)
+        return tensors
 
     def _build(self, shape: Shape, parts: Parts, memory: Memory | None) -> None:
         self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))

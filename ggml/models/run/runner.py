@@ -267,9 +267,16 @@ class Runner(LockOwner):
         if self.tracer is not None:
             self.tracer.collect(step)
 
-    def texts_graph(self, tokens: int, count: int) -> Step:
-        """A graph of `count` texts of `tokens` tokens, of which nothing is kept; it gives hidden states."""
-        return self.graphs.get(Shape(tokens * count, tokens * count, count, "hidden"), None)
+    def texts_graph(self, tokens: int, count: int, adapter: str | None = None) -> Step:
+        """A graph of `count` texts of `tokens` tokens, of which nothing is kept; it gives hidden states.
+
+        All of them have the adapter of a name.
+        """
+        names = () if adapter is None else (adapter,)
+        step = self.graphs.get(Shape(tokens * count, tokens * count, count, "hidden", adapters=names), None)
+        for values in step.adapters.values():
+            values[...] = 1
+        return step
 
     def graph_of_a_token(self) -> Step:
         """The graph that computes one token."""

@@ -10,14 +10,18 @@ from .runner import Runner
 
 
 def states_of(
-    runner: Runner, texts: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
+    runner: Runner,
+    texts: Sequence[Sequence[int]],
+    types: Sequence[Sequence[int]] | None = None,
+    adapter: str | None = None,
 ) -> list[np.ndarray]:
     """The states [tokens, C] of texts after the last norm; views of the graph.
 
-    Texts are padded to the longest one. `types` is, for each token, which text of a pair it is of.
+    Texts are padded to the longest one. `types` is, for each token, which text of a pair it is of; all texts have the
+    adapter of a name.
     """
     config, length = runner.config, min(-(-max(map(len, texts)) // 8) * 8, runner.n_ctx)
-    step, position = runner.texts_graph(length, len(texts)), np.arange(length)
+    step, position = runner.texts_graph(length, len(texts), adapter), np.arange(length)
     step.ids[:] = step.types[:] = 0
     step.positions[:] = np.tile(position, len(texts))
     distance = np.abs(position - position[:, None])
