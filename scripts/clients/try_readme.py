@@ -3,7 +3,9 @@
 import re
 import tarfile
 import tempfile
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import model
 from sources import archive
@@ -23,8 +25,7 @@ def programs():
 
 def offline(path):
     """Lets huggingface_hub find a repository with two files and give the model in place of a download."""
-    import huggingface_hub as hub
-
+    hub: Any = import_module("huggingface_hub")
     files = ["model-Q8_0.gguf", "model-Q4_0.gguf"]
     vars(hub).update(list_repo_files=lambda repository: files, hf_hub_download=lambda *names, **options: path)
     hub.HfFileSystem.ls = lambda system, repository, **options: [f"{repository}/{name}" for name in files]

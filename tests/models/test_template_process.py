@@ -255,6 +255,20 @@ def test_an_interpreter_that_does_not_work_is_named(monkeypatch, tmp_path):
         Renderer("{{ 'no interpreter' }}")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="runs a script")
+@pytest.mark.parametrize("does, what", [("sleep 60", "did not start within 0.1 seconds"), ("true", "does not run Py")])
+def test_an_interpreter_that_is_too_slow_or_another_program(does, what, monkeypatch, tmp_path):
+    from multiprocessing import spawn
+
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\nexec {does}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(spawn, "_python_exe", str(program))
+    monkeypatch.setattr(renderer, "START", 0.1 if "sleep" in does else 60)
+    with pytest.raises(OSError, match=f"^chat: .*program, which renders templates, {what}"):
+        Renderer("{{ 'another' }}")
+
+
 # ---- values ----------------------------------------------------------------------------------------------------------
 def test_values_are_made_plain():
     @dataclass

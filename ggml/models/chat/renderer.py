@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -27,6 +28,7 @@ from .sandbox import REFUSAL, SIZE, TEXT, MessagesError, Template, TemplateError
 
 PROCESSES = 4
 GRACE = 0.5  # seconds after which a process is ended that did not notice that its time is over
+START = 60.0  # seconds that a busy machine may need to start a process
 REQUEST = 6 * SIZE  # bytes; JSON may need 6 for a character
 ANSWER = 4 * SIZE + (1 << 16)  # bytes; most of an answer, which has at most SIZE characters
 DEPTH = 200  # of lists and dicts in one another
@@ -171,19 +173,27 @@ class Process:
             )
         except OSError as error:
             raise OSError(f"chat: {self._program}, which renders templates, does not start: {error.strerror}") from None
+        begin = time.monotonic()
         try:
-            self._ask(None)
+            self._ask(None, seconds=START)
         except TemplateError as error:
-            raise OSError(f"chat: {self._program} does not run Python with jinja2, which renders templates") from error
+            late = time.monotonic() - begin >= START
+            wrong = f"did not start within {START:g} seconds" if late else "does not run Python with jinja2"
+            raise OSError(f"chat: {self._program}, which renders templates, {wrong}") from error
         try:
             self._ask(self._source.encode(errors="surrogatepass"))
         except TemplateError:
             self.close()
             raise
 
-    def _ask(self, request: bytes | None, again: bool = False) -> str | None:
-        """The answer to a message, None if the process ended from outside and `again` allows another attempt."""
-        child, seconds, late = self._child, sandbox.SECONDS, threading.Event()
+    def _ask(self, request: bytes | None, again: bool = False, seconds: float | None = None) -> str | None:
+        """The answer to a message, None if the process ended from outside and `again` allows another attempt.
+
+        Raises:
+            TemplateError: it is an error, or did not come within `seconds`; None for the limit of templates.
+        """
+        child, late = self._child, threading.Event()
+        seconds = sandbox.SECONDS if seconds is None else seconds
         assert child is not None and child.stdin is not None and child.stdout is not None
 
         def stop() -> None:
@@ -232,13 +242,14 @@ class Processes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._of: dict[str, Process] = {}  # by the template's source, the last used at the end
+        self._of: dict[tuple[str, str], Process] = {}  # by source and interpreter, the last used at the end
 
     def get(self, source: str, program: str) -> Process:
         """The process of a template."""
         with self._lock:
-            process = self._of.pop(source, None) or Process(source, program)
-            self._of[source] = process
+            key = source, program
+            process = self._of.pop(key, None) or Process(source, program)
+            self._of[key] = process
             for other in list(self._of)[:-PROCESSES]:
                 old = self._of[other]
                 if old.lock.acquire(blocking=False):  # no thread waits for it
