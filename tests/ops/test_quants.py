@@ -622,11 +622,17 @@ SCALE_BYTES |= dict.fromkeys(("Q3_K", "Q6_K", "TQ1_0", "TQ2_0"), slice(-2, None)
 }
 
 
-def rounded_in_groups(type, b):
-    """Vectors as a tile of integers rounds them: to eight bits, with one scale per group of values."""
-    groups = b.astype(np.float32).reshape(-1, GROUPS.get(type, 32))
-    scale, inverse = largest(groups) * np.float32(1 / 127), np.float32(127) / largest(groups)
+def rounded_in_groups(b, size, most):
+    """Vectors as a tile of integers rounds them: to -most..most, with one scale per group of values."""
+    groups = b.astype(np.float32).reshape(-1, size)
+    scale, inverse = largest(groups) * np.float32(1 / most), np.float32(most) / largest(groups)
     return (np.rint(groups * inverse).astype(float) * scale).reshape(b.shape)
+
+
+def roundings(type, b):
+    """Vectors in all the ways in which products with the type round them; without VNNI, tiles of IQ4_XS to 12 bits."""
+    groups = [(GROUPS.get(type, 32), 127)] + [(256, 2047)] * (type == "IQ4_XS")
+    return [b, rounded_to_activation(type, b), *(rounded_in_groups(b, *group) for group in groups)]
 
 
 def near_any(got, wants, scale, note, limit=1e-6):
@@ -652,7 +658,7 @@ def test_mul_mat(type, n, layout):
             y = load(b)
             out = ggml.ggml_mul_mat(ctx, a, b)
             matrices = spread(x, y).swapaxes(-1, -2)
-            wants = [v @ matrices for v in (y, rounded_to_activation(type, y), rounded_in_groups(type, y))]
+            wants = [v @ matrices for v in roundings(type, y)]
             scale = np.abs(y) @ np.abs(matrices)
             on_each(ctx, out, lambda note: near_any(load(out), wants, scale, note))
 
@@ -685,7 +691,7 @@ def test_mul_mat_of_extreme_columns(type, n):
         out = ggml.ggml_mul_mat(ctx, a, tensor(ctx, y.astype(float)[None], "F32"))
         finite = np.isfinite(y).all(-1)
         y = np.where(finite[..., None], y, 0).astype(float)
-        wants = [v @ x[0, 0].T for v in (y, rounded_to_activation(type, y), rounded_in_groups(type, y))]
+        wants = [v @ x[0, 0].T for v in roundings(type, y)]
         scale = np.abs(y) @ np.abs(x[0, 0].T) + 1e-30
 
         def check(note):
@@ -747,7 +753,7 @@ def test_mul_mat_id(type):
             out = ggml.ggml_mul_mat_id(ctx, a, tensor(ctx, y, "F32", "permuted"), tensor(ctx, ids, "I32"))
             wants = [
                 np.einsum("tumk,tuk->tum", x[0, ids[0, 0]], np.tile(v[0], (1, used // rows, 1)))[None]
-                for v in (y, rounded_to_activation(type, y), rounded_in_groups(type, y))
+                for v in roundings(type, y)
             ]
             scale = np.linalg.norm(x[0], axis=-1).max() * np.linalg.norm(y, axis=-1).max()
             on_each(ctx, out, lambda note: near_any(load(out), wants, scale, note))

@@ -5,6 +5,8 @@
  *   MR, NR   the register tile: the micro-kernel computes MR rows and NR columns of c in registers. MR is MV vectors.
  *            MV * NR accumulators, MV vectors of a and one of b fit into the registers of the ISA (micro_<isa>.h).
  *   NR_PAD   NR rounded up to whole vectors.
+ *   FLOAT_DEPTH  elements of k of a panel of floats, at most 2 KC. The deeper it is, the less often c is read and
+ *            written. Where a panel of a would fill a first cache of 32 KB, that costs more than it saves.
  *   INT8_NR  columns that the micro-kernels of quantised panels compute: integer sums and sums of floats fit into the
  *            registers.
  *   GEMV_MAX_N  the most columns for which a matrix of floats is multiplied without packing (gemv.h).
@@ -31,10 +33,13 @@
  *   groups (int8_groups.h)
  *     a is quantised and the ISA multiplies bytes. A step is a scale group of 16 or 32 elements. Rows of a hold the
  *     codes q of the type: element = d (q - bias) - m (gg_ints). Columns of b are rounded to codes p in -127..127 with
- *     a scale for each step: element = e p. Four codes are a word; two, extended to 16 bits, where the ISA has only
- *     products of bytes that are added in 16 bits, and those of the type would not fit. The words of a step are
+ *     a scale for each step: element = e p. Four codes are a word. Two codes of 16 bits are a word where the ISA
+ *     has only products of bytes that are added in 16 bits, and the codes of the type need eight bits: their products
+ *     would not fit. Codes of types with blocks of 256 elements are then multiplied by the integer scales of the block,
+ *     which makes it one scale group, and the sums leave room for p in -2047..2047. The words of a step are
  *       a: codes, d, and m if the type has minima
- *       b: codes, e, -bias (sum of p), and -e (sum of p) if the type has minima
+ *       b: codes, e, -bias (sum of p), and -e (sum of p) if the type has minima; where products are added in 16 bits,
+ *          the second of these words holds the sums of p in both halves of the words
  *     A step adds d e (sum of q p - bias sum of p) - m e (sum of p). The sum in brackets is exact. The scale of b is at
  *     least as fine as in dot products, whose activation types share one among 32 to 256 elements.
  *   blocks (int8_blocks.h)
@@ -210,7 +215,7 @@ static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row,
     for (int64_t r = 0; r < m && !tile.packed && g->c_n; r++) tile.rows[r] = (char *)gemm_c(g, i + r, 0);
     for (int64_t p = p0; p < p1; p++, b += steps * f->b_words * NR_PAD) {
         const int64_t j0 = gemm_first_column(tiling, p), j1 = gemm_first_column(tiling, p + 1);
-        const int64_t each = gg_ceil_div(j1 - j0, gg_ceil_div(j1 - j0, f->columns));
+        const int64_t each = j1 - j0 <= f->columns ? j1 - j0 : gg_ceil_div(j1 - j0, gg_ceil_div(j1 - j0, f->columns));
         for (int64_t j = j0; j < j1; j += each) {
             const int64_t n = gg_min(j1 - j, each);
             if (!tile.packed || (!g->c_n && n > 1)) {

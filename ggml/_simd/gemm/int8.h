@@ -5,18 +5,22 @@
 #include "gemm.h"
 #if GG_VEC_INT8
 
-enum { INT8_DEPTH = 4 * KC };       /* elements of k of a panel; half as many if codes have 16 bits */
+enum {
+    INT8_DEPTH = 4 * KC,            /* elements of k of a panel; half as many if codes have 16 bits */
+    INT8_MOST = 127,                /* the largest code of b; */
+    INT8_MOST_SCALED = 2047,        /* where those of a are scaled: 256 products of it and 127 * 32 fit into 32 bits */
+};
 
-/* The scale with which n floats of VW columns become integers in -127..127. A NaN or infinity makes the scale, and
+/* The scale with which n floats of VW columns become integers in -most..most. A NaN or infinity makes the scale, and
  * with it the result, NaN or infinite. No scale is so small that its reciprocal is infinite. */
 typedef struct { vf scale, inverse; } int8_scale;
-static inline int8_scale int8_scale_of(const float *x, int n) {
+static inline int8_scale int8_scale_of(const float *x, int n, float most) {
     vi max = vf_bits(vf_set1(GG_LEAST_MAGNITUDE));
     for (int k = 0; k < n; k++) {
         const vi bits = vf_bits(vf_abs(vf_load(x + k * NR_PAD)));      /* ordered like the values, NaN last */
         max = vi_select(vi_gt(bits, max), bits, max);
     }
-    return (int8_scale){vf_mul(vi_float(max), vf_set1(1 / 127.0f)), vf_div(vf_set1(127), vi_float(max))};
+    return (int8_scale){vf_mul(vi_float(max), vf_set1(1 / most)), vf_div(vf_set1(most), vi_float(max))};
 }
 /* Rounds an element of each column to a code, which is added to sum. */
 static inline vi int8_round(int8_scale s, const float *x, vi *sum) {

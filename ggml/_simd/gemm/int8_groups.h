@@ -5,20 +5,30 @@
 #include "int8_blocks.h"
 #if GG_VEC_INT8
 
+/* The word of a step that subtracts the bias; low, high: the sums of the codes in the halves of the words. */
+static inline vi groups_bias(const panel_format *f, vi low, vi high) {
+    const vi by = vi_set1(-f->bias);
+#ifdef GG_VEC_PAIRS
+    return int8_word(vi_and(vi_mul(low, by), vi_set1(0xffff)), vi_mul(high, by));
+#else
+    return vi_mul(vi_add(low, high), by);
+#endif
+}
 /* Converts a step of VW columns of b. */
 static inline void groups_quantise(const panel_format *f, const float *x, float *out) {
-    const int8_scale s = int8_scale_of(x, f->step);
-    vi sum = vi_set1(0);
+    const int8_scale s = int8_scale_of(x, f->step, (float)f->most);
+    vi sum = vi_set1(0), low = sum;         /* low: of the elements in the lower halves of the words */
     for (int k = 0; f->codes16 && k < f->step; k += 2, x += 2 * NR_PAD, out += NR_PAD) {
         const vi p = int8_round(s, x, &sum), q = int8_round(s, x + NR_PAD, &sum);
         vf_store(out, vi_float(int8_word(vi_and(p, vi_set1(0xffff)), q)));
     }
     for (int k = 0; !f->codes16 && k < f->step; k += 4, x += 4 * NR_PAD, out += NR_PAD) {
-        const vi first = int8_two(s, x, &sum);
+        const vi first = int8_two(s, x, &low);
         vf_store(out, vi_float(int8_word(first, int8_two(s, x + 2 * NR_PAD, &sum))));
     }
     vf_store(out, s.scale);
-    vf_store(out + NR_PAD, vi_float(vi_mul(sum, vi_set1(-f->bias))));
+    vf_store(out + NR_PAD, vi_float(groups_bias(f, low, sum)));
+    sum = vi_add(sum, low);
     if (f->minima) vf_store(out + 2 * NR_PAD, vf_neg(vf_mul(s.scale, vi_to_vf(sum))));
 }
 static void groups_convert_b(const panel_format *f, const float *x, int kn, float *out) {
@@ -27,28 +37,36 @@ static void groups_convert_b(const panel_format *f, const float *x, int kn, floa
 }
 
 /* How the products of a step are added: DOT_<words of codes> four at a time in 32 bits; PAIRS two at a time in 16 bits
- * up to the accumulation depth; WIDE two codes of 16 bits at a time in 32 bits. */
-enum { INT8_PAIRS, INT8_WIDE, INT8_DOT_4 = 4, INT8_DOT_8 = 8 };
+ * up to the accumulation depth; BIASED_PAIRS likewise, from the bias on, for the whole step: sums may wrap temporarily,
+ * the final one fits; WIDE two codes of 16 bits at a time in 32 bits. */
+enum { INT8_PAIRS, INT8_BIASED_PAIRS, INT8_WIDE, INT8_DOT_4 = 4, INT8_DOT_8 = 8 };
 #ifdef GG_VEC_PAIRS
 /* The step is one accumulation depth, or two. */
 GG_INLINE void groups_sum_pairs(const int v, const int n, const panel_format *format, const float *a, const float *b,
                                 vi dot[NR][MV]) {
     const int words = format->step / 4, acc_depth = format->acc_depth;
     vi first[NR][MV];
-    const vi one = vi_set1(0x00010001);
-    if (acc_depth < words) {
-        int8_add_words(v, n, true, words - acc_depth, a, b, first);
+    if (acc_depth < words) int8_add_words(v, n, true, words - acc_depth, a, b, first);
+    if (acc_depth < words)
         GG_UNROLL for (int j = 0; j < n; j++)
-            GG_UNROLL for (int i = 0; i < v; i++) first[j][i] = vi_madd_pairs(vi_set1(0), first[j][i], one);
-    }
+            GG_UNROLL for (int i = 0; i < v; i++) first[j][i] = vi_sum_pairs(first[j][i]);
     int8_add_words(v, n, true, acc_depth, a + (words - acc_depth) * MR, b + (words - acc_depth) * NR_PAD, dot);
-    GG_UNROLL for (int j = 0; j < n; j++) {
-        const vi bias = vf_bits(vf_set1_at(b + (words + 1) * NR_PAD, j));
+    GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) {
-            dot[j][i] = vi_madd_pairs(bias, dot[j][i], one);
+            dot[j][i] = vi_sum_pairs(dot[j][i]);
             if (acc_depth < words) dot[j][i] = vi_add(dot[j][i], first[j][i]);
         }
+}
+GG_INLINE void groups_sum_biased(const int v, const int n, const panel_format *format, const float *a, const float *b,
+                                 vi dot[NR][MV]) {
+    const int words = format->step / 4;
+    GG_UNROLL for (int j = 0; j < n; j++) {
+        const vi bias = vi_word_at(b + (words + 1) * NR_PAD, j);
+        GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = bias;
     }
+    int8_add_words(v, n, false, words, a, b, dot);
+    GG_UNROLL for (int j = 0; j < n; j++)
+        GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = vi_sum_pairs(dot[j][i]);
 }
 #endif
 /* groups_add(dot, x, y): dot + the products of the codes of two words. Where `words` is a constant, the loop over them
@@ -78,6 +96,7 @@ GG_INLINE void groups_step(const int v, const int n, const int kind, const panel
     vi dot[NR][MV];
 #ifdef GG_VEC_PAIRS
     if (kind == INT8_PAIRS) groups_sum_pairs(v, n, format, a, b, dot);
+    else if (kind == INT8_BIASED_PAIRS) groups_sum_biased(v, n, format, a, b, dot);
     else
 #endif
         groups_sum(v, n, words, a, b, dot);
@@ -95,6 +114,7 @@ GG_INLINE void groups_step(const int v, const int n, const int kind, const panel
 }
 #ifdef GG_VEC_PAIRS
 INT8_TABLE(groups_step, PAIRS)
+INT8_TABLE(groups_step, BIASED_PAIRS)
 INT8_TABLE(groups_step, WIDE)
 #else
 INT8_TABLE(groups_step, DOT_4)
@@ -103,31 +123,20 @@ INT8_TABLE(groups_step, DOT_8)
 
 static inline panel_format int8_format(const gg_ints *ints) {
     panel_format f = {.depth = INT8_DEPTH, .step = ints->group, .bias = ints->bias, .convert_b = groups_convert_b,
-                      .minima = ints->minima, .columns = INT8_NR};
+                      .minima = ints->minima, .columns = INT8_NR,
+                      .most = ints->group > 32 ? INT8_MOST_SCALED : INT8_MOST};
 #ifdef GG_VEC_PAIRS
     if (ints->scale_group) return blocks_format(ints);
     const int fit = INT16_MAX / (2 * 127 * ints->max);
-    f.codes16 = ints->is_signed || fit < 2;
+    f.codes16 = ints->is_signed;
     if (f.codes16) f.depth /= 2;
-    f.kernels = f.codes16 ? int8_table_WIDE : int8_table_PAIRS;
+    f.kernels = f.codes16 ? int8_table_WIDE : f.bias ? int8_table_BIASED_PAIRS : int8_table_PAIRS;
     for (f.acc_depth = 1; 2 * f.acc_depth <= fit && 2 * f.acc_depth <= f.step / 4;) f.acc_depth *= 2;
 #else
     f.kernels = f.step == 32 ? int8_table_DOT_8 : int8_table_DOT_4;
 #endif
     f.a_words = ints->group / (f.codes16 ? 2 : 4) + 1 + f.minima, f.b_words = f.a_words + 1;
     return f;
-}
-
-/* Copies the steps of a row of a with codes of 16 instead of 8 bits. */
-static inline void groups_to_codes16(const panel_format *f, const float *x, int steps, float *out) {
-    for (; steps > 0; steps--, out += f->a_words) {
-        const int8_t *const restrict from = (const int8_t *)x;
-        int16_t *const restrict to = (int16_t *)out;
-        for (int k = 0; k < f->step; k += 16)
-            for (int i = 0; i < 16; i++) to[k + i] = from[k + i];
-        x += f->step / 4;
-        for (int i = 0; i <= f->minima; i++) out[f->step / 2 + i] = *x++;
-    }
 }
 
 /* Packs rows of a, like pack_along_k for floats. */
@@ -137,7 +146,7 @@ static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
     const size_t bytes = gg_row_size(s->type, kn);
     const int words = kn / format.step * format.a_words;
     const int64_t block = k0 / gg_types[s->type].blck;
-    float tmp[VW][KC / 16 * (8 + 2)] __attribute__((aligned(64))), codes8[KC / 16 * (4 + 2)];    /* at most */
+    float tmp[VW][KC / 32 * (16 + 1)] __attribute__((aligned(64)));      /* at most */
     for (int g = 0; g < n; g += VW) {
         const float *row[VW];
         const bool together = ints->pack && g + VW <= n;
@@ -149,9 +158,7 @@ static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
                 __builtin_prefetch(from + bytes + p);
                 __builtin_prefetch(from + (size_t)width * s->nb_i + p, 0, 2);
             }
-            if (together) continue;
-            ints->unpack(from, format.codes16 ? codes8 : tmp[i], kn);
-            if (format.codes16) groups_to_codes16(&format, codes8, kn / format.step, tmp[i]);
+            if (!together) ints->unpack(from, tmp[i], kn);
         }
         float *const lane = pack_lane(out, g, words, width);
         if (together) ints->pack(pack_at(s, i0 + g, block), s->nb_i, kn, lane, width);

@@ -42,7 +42,8 @@ struct panel_format {
     int acc_depth;                          /* the accumulation depth, */
     int scale_group;                        /* the words of codes that share a word of scales (int8_blocks.h), */
     int minima;                             /* the words of minima in a step, */
-    bool codes16;                           /* codes of 16 instead of 8 bits */
+    bool codes16;                           /* codes of 16 instead of 8 bits, */
+    int most;                               /* the largest code of b */
 };
 
 GG_INLINE void micro_store(const int v, const int n, vf sum[NR][MV], float *c, int64_t ldc, int64_t m, bool add) {
@@ -93,8 +94,7 @@ MICRO_SIZES(MICRO, 2)
 static const micro_fn micro_table[][NR_MAX + 1] = {[1] = {MICRO_SIZES(MICRO, 1)}, [2] = {MICRO_SIZES(MICRO, 2)}};
 #undef MICRO
 
-/* The deeper a panel, the less often c is read and written. */
-static const panel_format float_panels = {.kernels = micro_table, .columns = NR, .depth = 2 * KC, .step = 1,
+static const panel_format float_panels = {.kernels = micro_table, .columns = NR, .depth = FLOAT_DEPTH, .step = 1,
                                           .a_words = 1, .b_words = 1};
 
 #endif

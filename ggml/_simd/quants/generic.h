@@ -34,10 +34,33 @@ typedef vb (*apply_fn)(vb v, const void *block, int j);
 #else
 #define INTS_SCALE_GROUP(group, signed_by) 0
 #endif
+/* gg_ints.group of these types: signed codes of two bytes are multiplied by the scales of a block. */
+#ifdef GG_VEC_PAIRS
+#define INTS_GROUP(group, signed_by) (INTS_SIGNED(signed_by) ? 256 : (group) > 32 ? 32 : (group))
+#else
+#define INTS_GROUP(group, signed_by) ((group) > 32 ? 32 : (group))
+#endif
 
+#ifdef GG_VEC_PAIRS
+/* Stores signed codes, two bytes each, times their scales. */
+INLINED char *store_words(char *p, vb q, int lo, int hi) {
+    int8_t codes[32];
+    vb_store(codes, q);
+    vs_store(p, vs_mul(vs_load_i8(codes), vs_set1(lo)));
+    vs_store(p + 32, vs_mul(vs_load_i8(codes + 16), vs_set1(hi)));
+    return p + 64;
+}
+#endif
 /* Stores a chunk in the format of gg_ints at p: one scale group of 32, or two of 16. d and m hold two scales and two
  * minima. Returns the end of what it wrote. */
 INLINED char *store_ints(char *p, int group, vb q, int signed_by, bool minima, const float *d, const float *m) {
+#ifdef GG_VEC_PAIRS
+    if (INTS_SIGNED(signed_by)) {           /* one scale and no minima */
+        p = store_words(p, q, 1, 1);
+        memcpy(p, d, sizeof *d);
+        return p + 4;
+    }
+#endif
     if (signed_by && !INTS_SIGNED(signed_by)) q = vb_add(q, vb_set1(signed_by));
     const int step = group + (minima ? 8 : 4);
     if (group == 32) vb_store(p, q);
@@ -254,9 +277,22 @@ INLINED void k_unpack_blocks(k_type t, const void *x, void *blocks, int64_t n) {
         for (int i = 0; i < 16; i += t.group / 16, p += 4) memcpy(p, m + i, 4);
     }
 }
+/* Signed codes times their scales: a block is one scale group. */
+INLINED void k_unpack_scaled(k_type t, const void *x, void *groups, int64_t n) {
+    const char *b = x, *end = b + n / 256 * t.bytes;
+    for (char *p = groups; b < end; b += t.bytes, p += 4) {
+        const float d = gg_half_f32(t.d(b)) * t.unit;
+        int16_t s[16];
+        vs_store(s, t.scales(b).s);
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++) p = store_words(p, t.chunk(b, j), s[2 * j], s[2 * j + 1]);
+        memcpy(p, &d, 4);
+    }
+}
 #endif
 INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
 #ifdef GG_VEC_PAIRS
+    if (INTS_SIGNED(t.signed_by)) { k_unpack_scaled(t, x, groups, n); return; }
     if (t.scale_group) { k_unpack_blocks(t, x, groups, n); return; }
 #endif
     const char *b = x, *end = b + n / 256 * t.bytes;
@@ -358,7 +394,7 @@ INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_
         KIND##_dot(DESCRIPTION, n, rows, s, x, nb, y); \
     } \
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(DESCRIPTION, x, groups, n); } \
-    static const gg_ints t##_ints = {t##_unpack, (GROUP) > 32 ? 32 : (GROUP), \
+    static const gg_ints t##_ints = {t##_unpack, GROUP, \
                                      INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MAX, MINIMA, \
                                      INTS_SIGNED(SIGNED_BY), SCALE_GROUP, PACK};
 #define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MAX, TWO_SCALES, PLUS, HALVES, PACK) \
@@ -368,10 +404,11 @@ INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_
 #define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED, PACK, EIGHT) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, \
                           SIGNED_BY, GROUP, NULL, NULL, NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY), EIGHT}), \
-             k, GROUP, BIAS, SIGNED_BY, MAX, (DMIN) != NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY), PACK)
+             k, INTS_GROUP(GROUP, SIGNED_BY), BIAS, SIGNED_BY, MAX, (DMIN) != NULL, \
+             INTS_SCALE_GROUP(GROUP, SIGNED_BY), PACK)
 #define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MAX) \
     INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, NULL, NULL, NULL, t##_scales, SIGNS, SIGNED_BY, \
                           GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL}), \
-             k, GROUP, BIAS, SIGNED_BY, MAX, false, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL)
+             k, INTS_GROUP(GROUP, SIGNED_BY), BIAS, SIGNED_BY, MAX, false, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL)
 
 #endif

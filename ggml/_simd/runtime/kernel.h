@@ -100,11 +100,13 @@ enum {
  * writes them, to out[i * width ..]. */
 typedef void (*gg_pack_fn)(const char *x, size_t nb, int64_t n, float *out, int width);
 /* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one
- * byte each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. If scale_group is not
- * 0 it writes blocks of 256 elements instead (gemm/int8_blocks.h), with scales and minima for each `group` elements. */
+ * byte each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. Signed codes have two
+ * bytes where GG_VEC_PAIRS is defined. If scale_group is not 0 it writes blocks of 256 elements instead
+ * (gemm/int8_blocks.h), with scales and minima for each `group` elements. */
 typedef struct gg_ints {
     void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type is not unpacked to integers */
-    uint8_t group, bias;
+    uint16_t group;
+    uint8_t bias;
     uint8_t max;                    /* largest code if codes are unsigned */
     bool minima;
     bool is_signed;                 /* codes are signed; bias is 0 */

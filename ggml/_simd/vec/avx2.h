@@ -79,6 +79,7 @@ static inline vi vi_add_pairs(vi a, vi b) {
     return a;
 }
 static inline vi vi_sub_pairs(vi a, vi b) { return _mm256_sub_epi16(a, b); }
+static inline vi vi_sum_pairs(vi a) { return _mm256_madd_epi16(a, _mm256_set1_epi16(1)); }
 static inline vi vi_madd_pairs(vi acc, vi a, vi b) {
     const vi products = _mm256_madd_epi16(a, b);
     __asm__("vpaddd %1, %0, %0" : "+x"(acc) : "x"(products));      /* kept in its register, too */

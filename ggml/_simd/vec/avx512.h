@@ -74,6 +74,7 @@ static inline vi vi_add_pairs(vi a, vi b) {
     return a;
 }
 static inline vi vi_sub_pairs(vi a, vi b) { return _mm512_sub_epi16(a, b); }
+static inline vi vi_sum_pairs(vi a) { return _mm512_madd_epi16(a, _mm512_set1_epi16(1)); }
 static inline vi vi_madd_pairs(vi acc, vi a, vi b) {
     const vi products = _mm512_madd_epi16(a, b);
     __asm__("vpaddd %1, %0, %0" : "+v"(acc) : "v"(products));      /* kept in its register, too */

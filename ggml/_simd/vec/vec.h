@@ -37,6 +37,7 @@
  *               where GG_VEC_PAIRS is defined, which excludes GG_VEC_DOT:
  *               vi_pairs(u,s): sums of two such products in 16 bits, u < 128
  *               vi_add_pairs(a,b) vi_sub_pairs(a,b): of int16
+ *               vi_sum_pairs(a): the sum of the two int16 in each lane
  *               vi_madd_pairs(acc,a,b): acc + the two products of the int16 in each lane
  *               vi_load_pairs(p): 2*VW int8 as int16
  *               vi_hsum4(s,a,b,c,d): s[0] = the sum of the lanes of a, s[1] ...
