@@ -2,8 +2,7 @@
 
 import numpy as np
 
-import ggml
-
+from ..recording import ggml
 from ..values import F32, OnHost, Tensor, count, extents
 from . import rule
 from .matmul import bytes_of, centred, codes_of

@@ -4,8 +4,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-import ggml
-
+from ..recording import ggml
 from ..values import F32, Known, OnHost, Tensor
 from . import rule
 from .elementwise import activation
@@ -142,10 +141,9 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
         return (y, *states)[: 3 if node.op == "LSTM" else 2]
     lengths = b.known(lengths)
     lengths = None if lengths is None or (np.ravel(lengths) >= steps).all() else np.ravel(lengths)
-    ends = np.full(batch, steps) if lengths is None else lengths
     state = [b.full((directions, batch, hidden), 0, F32) if v is None else v for v in (h0, c0)]
     back = [d == 1 or node.attr("direction", "forward") == "reverse" for d in range(directions)]
-    own = [reverse_sequence_of(b, x, ends, 1, 0) if turned else x for turned in back]
+    own = [reversed_in_time(b, x, lengths) if turned else x for turned in back]
     given = [node.attr(n) or [] for n in ("activations", "activation_alpha", "activation_beta")]
     if directions == 2 and not scales and all(g[: len(g) // 2] == g[len(g) // 2 :] for g in given):
         found = Cell(b, node, (w, r, bias, peephole), 0).run(b.stack(own, 0), lengths, *state)
@@ -155,13 +153,18 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
         parts = [
             Cell(b, node, v[:4], d, scales and scales[d]).run(own[d], lengths, *v[4:]) for d, v in enumerate(weights)
         ]
-    states = [reverse_sequence_of(b, p[0], ends, 1, 0) if turned else p[0] for p, turned in zip(parts, back)]
+    states = [reversed_in_time(b, p[0], lengths) if turned else p[0] for p, turned in zip(parts, back)]
     y, h = b.stack(states, 1), b.stack([p[1] for p in parts], 0)
     c = b.stack([p[2] for p in parts], 0) if parts[0][2] else None
     if batch_first:
         y = b.transpose(y, (2, 0, 1, 3))
         h, c = (v and b.transpose(v, (1, 0, 2)) for v in (h, c))
     return y, h, c
+
+
+def reversed_in_time(b, x, lengths):
+    """The steps (steps, batch, ...) in reverse order, of sequences of some lengths, or of all steps."""
+    return b.flip(x, 0) if lengths is None else reverse_sequence_of(b, x, lengths, 1, 0)
 
 
 def less(array, zero):
