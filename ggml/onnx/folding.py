@@ -30,10 +30,12 @@ def fold(b, node, values, rule):
     """The results of a node with values that depend on sizes, or None; rule: calls that of the operator."""
     if node.op in ("Shape", "Size"):
         return rule()
-    if node.op in ON_NUMBERS and all(v is None or is_numbers(v) for v in values) and not by_sizes(node, values):
+    if node.op in ON_NUMBERS and all(v is None or is_numbers(v) for v in values) and gives_numbers(node, values):
         return [numbers(b, node, ON_NUMBERS[node.op](node, *map(objects, values)), values)]
     if node.op in MOVES:
         return rule()
+    if node.op == "TopK" and is_numbers(values[0]) and values[0].shape == values[1].shape == (1,):
+        return [values[0], Known(np.zeros(values[1].array, np.int64))]  # one number is sorted
     if node.op == "ConstantOfShape":
         shape = tuple(b.ints(values[0]))
     elif node.op in SHAPES:
@@ -45,9 +47,11 @@ def fold(b, node, values, rule):
     return [b.recorder.array(functools.partial(evaluate, node), values, shape)]
 
 
-def by_sizes(node, values):
-    """Whether a node moves elements to where sizes say."""
-    return node.op in MOVES | {"Gather"} - {"Concat"} and any(v is not None and v.trace for v in values[1:])
+def gives_numbers(node, values):
+    """Whether the result of a node has a number of elements that no size decides, and is of integers."""
+    if node.op == "Cast":
+        return numpy_type(node.attr("to"), str(node)).name in ("int32", "int64")
+    return node.op not in MOVES | {"Gather"} - {"Concat"} or not any(v is not None and v.trace for v in values[1:])
 
 
 def evaluate(node, *arrays):
@@ -139,7 +143,7 @@ ON_NUMBERS: dict[str, Any] = {
     "Max": lambda node, *arrays: functools.reduce(np.frompyfunc(lambda a, b: max(a, b), 2, 1), arrays),
     "Min": lambda node, *arrays: functools.reduce(np.frompyfunc(lambda a, b: min(a, b), 2, 1), arrays),
     "Where": lambda node, c, x, y: np.frompyfunc(lambda c, a, b: a if c else b, 3, 1)(c, x, y),
-    "Cast": lambda node, x: x if numpy_type(node.attr("to"), "").name in ("int32", "int64") else unrecorded(),
+    "Cast": lambda node, x: x,
     "Concat": lambda node, *arrays: np.concatenate(arrays, node.attr("axis")),
     "Gather": lambda node, x, index: np.take(x, index.astype(np.int64), node.attr("axis", 0)),
     "ReduceProd": lambda node, x, axes=None: (
@@ -172,4 +176,13 @@ def ranged(node, start, limit, delta):
     return (max(-((a - z) // d), 0),)
 
 
-SHAPES: dict[str, Any] = {"Gather": gathered, "Range": ranged}
+def summed(node, *values):
+    """The shape of an Einsum whose equation names all axes with letters."""
+    operands, arrow, result = node.attr("equation").replace(" ", "").partition("->")
+    if not arrow or "." in operands:
+        unrecorded()
+    sizes = dict(zip(operands.replace(",", ""), [n for v in values for n in v.shape]))
+    return tuple(sizes[letter] for letter in result)
+
+
+SHAPES: dict[str, Any] = {"Gather": gathered, "Range": ranged, "Einsum": summed}

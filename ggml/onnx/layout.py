@@ -316,7 +316,9 @@ class Layout(Owner):
             return x
         shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
         if step < 0:
-            return self.gather(x, axis, self.constant(np.arange(start, start + size * step, step)))
+            return self.gather(
+                x, axis, self.derived_by(entries, [self.constant([start, size, step], np.int64)], (size,))
+            )
         place = len(shape) - 1 - axis
         if len(shape) > 4 or place == 0 and step > 1:  # rows of a view are contiguous: view rows of one element
             y = self.reshape(x, (count(x.shape[:axis]), x.shape[axis], count(x.shape[axis + 1 :])))
@@ -394,6 +396,12 @@ class Layout(Owner):
         if count(x.shape) > EXACT:
             raise OnHost("more than 2^24 elements: F32 does not represent every position")
         return self.gather(self.reshape(x, (count(x.shape),)), 0, positions)
+
+
+def entries(part):
+    """Places start, start + step, ..."""
+    start, size, step = part
+    return np.arange(size) * step + start
 
 
 def cut(array, part):

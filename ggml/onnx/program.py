@@ -187,14 +187,22 @@ class Program(Owner):
         return plan, [results[n] for n in self.outputs]
 
 
+def is_numbers(part):
+    """Whether an operand is a few integers that are part of the signature."""
+    return part != "opaque" and type(part[2]) is bytes and part[1].kind in "iu" and len(part[2]) <= 64
+
+
 def kinds_of(key):
-    """What the operands of a signature are besides their shapes."""
-    return [part if part == "opaque" else part[1:] for part in key]
+    """What the operands of a signature are besides what shapes_of gives."""
+    return [part if part == "opaque" else part[:2] if is_numbers(part) else part[1:] for part in key]
 
 
 def shapes_of(key):
-    """The shapes of the operands of a signature."""
-    return [None if part == "opaque" else part[0] for part in key]
+    """The shapes of the operands of a signature; of integers that are part of it, these."""
+    return [
+        None if part == "opaque" else tuple(np.frombuffer(part[2], part[1]).tolist()) if is_numbers(part) else part[0]
+        for part in key
+    ]
 
 
 def where_of(results):
@@ -449,12 +457,14 @@ class Recording(Lowering):
     def __init__(self, program, values, key, pattern, symbols):
         super().__init__(program, values, key)
         self.key, self.pattern, self.terms = key, pattern, Terms(symbols)
-        for name, shape in zip(program.inputs, sized(pattern, self.terms)):
+        self.builder.record(self.terms)
+        for name, part, shape in zip(program.inputs, key, sized(pattern, self.terms)):
             if isinstance(value := self.env[name], Feed):
                 value.shape = shape
             elif any(type(n) is Size for n in shape or ()):
-                raise UnrecordedError("an operand that is read by its values")
-        self.builder.record(self.terms)
+                if not is_numbers(part):
+                    raise UnrecordedError("an operand that is read by its values")
+                self.env[name] = self.builder.recorder.numbers(list(shape), *part[:2])
 
     def finish(self, step, by_value, nodes=()):
         if step is not None or self.nodes:

@@ -192,13 +192,23 @@ def test_dropped_plans(lowered):
 
 
 def test_conditions(lowered):
-    """A convolution of few places is computed in another way, and so are sequences that must be unrolled."""
+    """A convolution of few places is computed in another way, and so are recurrent networks of many rows."""
     data = model_of([node("Conv", ["x", "w"], ["y"])], {"x": (TensorProto.FLOAT, 4)}, {"w": weights(5, 2, 3, 3)})
     agree(data, [{"x": weights(1, 2, 3, n)} for n in (5, 6, 8, 12, 10, 11, 13, 30, 4)], lowered)
     constants = {"w": weights(1, 12, 3), "r": weights(1, 12, 3)}
     data = model_of([node("LSTM", ["x", "w", "r"], ["y"], hidden_size=3)], {"x": (TensorProto.FLOAT, 3)}, constants)
-    agree(data, [{"x": weights(n, 2, 3)} for n in (3, 4, 5, 2)], lowered)
     agree(data, [{"x": weights(3, n, 3)} for n in (3, 4, 5, 2, 9)], lowered)
+    agree(data, [{"x": weights(n, 9, 3)} for n in (3, 4, 5, 2)], lowered)
+
+
+def test_steps(lowered):
+    """A recurrent network of one sequence is one node; its number of steps is also an operand."""
+    constants = {"w": weights(2, 9, 3), "r": weights(2, 9, 3)}
+    attrs = {"hidden_size": 3, "direction": "bidirectional"}
+    nodes = [node("GRU", ["x", "w", "r", "", "n"], ["s"], **attrs), node("Sin", ["s"], ["y"])]
+    data = model_of(nodes, {"x": (TensorProto.FLOAT, 3), "n": (TensorProto.INT32, 1)}, constants)
+    operands = [{"x": weights(n, 1, 3), "n": np.array([n], np.int32)} for n in (3, 4, 5, 2, 11, 30)]
+    assert agree(data, operands, lowered) <= 3
 
 
 def test_values_that_decide(lowered):
