@@ -19,6 +19,7 @@ from .values import BOOL, Known, broadcast
 
 NUMBERS = 64  # elements up to which an array may be one of sizes
 MOVES = {"Concat", "Expand", "Flatten", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}  # a rule moves arrays
+BY_POSITION = {"Expand", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze"}  # further operands say where
 ELEMENTWISE = set(
     "Abs Add And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Clip Cos CumSum Div Equal Exp Floor Greater "
     "GreaterOrEqual IsNaN Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Reciprocal Relu Round Sigmoid Sign Sin "
@@ -51,7 +52,7 @@ def gives_numbers(node, values):
     """Whether the result of a node has a number of elements that no size decides, and is of integers."""
     if node.op == "Cast":
         return numpy_type(node.attr("to"), str(node)).name in ("int32", "int64")
-    return node.op not in MOVES | {"Gather"} - {"Concat"} or not any(v is not None and v.trace for v in values[1:])
+    return node.op not in BY_POSITION or not any(v is not None and v.trace for v in values[1:])
 
 
 def evaluate(node, *arrays):
