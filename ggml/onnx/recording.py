@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -138,22 +140,38 @@ class Recorder:
         return self.results[self.step(rough_bounds, None, refs=[(0, self.source(known))], expected=True)]
 
 
-def repeat(steps, found, results):
-    """Runs recorded steps again, with other values of sizes, and appends to their results.
+def taking(places):
+    """What takes the entries at some places out of a list, as a tuple."""
+    return operator.itemgetter(*places) if len(places) > 1 else lambda cells: tuple(cells[p] for p in places)
 
-    Returns whether tensors are as they were for all questions.
+
+class Steps:
+    """The steps of a Recorder, to be repeated: each takes its arguments out of one list of all values.
+
+    The list has the values of the terms, the constants, and the results; `first` is the place of the first result.
     """
-    for function, args, sizes, refs, expected in steps:
-        args = args.copy()
-        for i, place in sizes:
-            args[i] = found[place]
-        for i, place in refs:
-            args[i] = results[place]
-        result = function(*args)
-        if expected is not ANY and result != expected:
-            return False
-        results.append(result)
-    return True
+
+    def __init__(self, recorder):
+        holes = [dict((*sizes, *((i, ~place) for i, place in refs))) for _, _, sizes, refs, _ in recorder.steps]
+        given = [step[1] for step in recorder.steps]
+        self.constants = [v for values, hole in zip(given, holes) for i, v in enumerate(values) if i not in hole]
+        own = itertools.count(len(recorder.terms.values))
+        self.first = len(recorder.terms.values) + len(self.constants)
+        self.steps = []
+        for (function, values, _, _, expected), hole in zip(recorder.steps, holes):
+            places = [hole[i] if i in hole else next(own) for i in range(len(values))]
+            places = [self.first + ~p if p < 0 else p for p in places]
+            self.steps.append((function, taking(places), expected))
+
+    def repeated(self, found, ctx, arena):
+        """All values for other values of the terms; None if a question about a tensor has another answer."""
+        cells = [*found, *self.constants, ctx, arena]
+        for function, arguments, expected in self.steps:
+            result = function(*arguments(cells))
+            if expected is not ANY and result != expected:
+                return None
+            cells.append(result)
+        return cells
 
 
 class Recipe:
@@ -165,11 +183,12 @@ class Recipe:
     """
 
     def __init__(self, recorder, kinds, shapes, feeds, names, live, entries):
-        self.steps, self.terms, self.kinds, self.shapes = recorder.steps, recorder.terms, kinds, shapes
+        self.terms, self.kinds, self.shapes = recorder.terms, kinds, shapes
         self.arena = recorder.arena  # some constants of the first graph are those of all
         self.names, self.entries = names, entries
         self.feeds = [(f, f.shape, recorder.places[ctypes.addressof(f.tensor.t.contents)]) for f in feeds]
         self.live = {name: self.origin(recorder, value) for name, value in live.items()}
+        self.steps = Steps(recorder)
 
     @staticmethod
     def origin(recorder, value):
@@ -186,6 +205,8 @@ class Recipe:
         """The numbers of the symbols for the shapes of operands, or None if they are of another pattern."""
         found: dict[int, int] = {}
         for pattern, shape in zip(self.shapes, shapes):
+            if len(pattern or ()) != len(shape or ()):
+                return None
             for p, n in zip(pattern or (), shape or ()):
                 if p != n and not (type(p) is tuple and n and found.setdefault(p[0], n) == n):
                     return None
@@ -197,14 +218,15 @@ class Recipe:
         found = symbols and self.terms.evaluated(symbols)
         if not found:
             return None
-        results = [builder.ctx, builder.arena]
-        return self.completed(builder, found, results) if repeat(self.steps, found, results) else None
+        cells = self.steps.repeated(found, builder.ctx, builder.arena)
+        return cells and self.completed(builder, cells)
 
-    def completed(self, builder, found, results):
-        """The Built of the results of all steps."""
+    def completed(self, builder, cells):
+        """The Built of all values."""
+        results = cells[self.steps.first :]
 
         def concrete(shape):
-            return tuple(found[n.place] if type(n) is Size else n for n in shape)
+            return tuple(cells[n.place] if type(n) is Size else n for n in shape)
 
         for feed, shape, place in self.feeds:
             own = Feed(feed.name, concrete(shape), feed.dtype, feed.bounds)

@@ -211,6 +211,16 @@ def test_steps(lowered):
     assert agree(data, operands, lowered) <= 3
 
 
+def test_ranks():
+    """Operands may have another number of dimensions, or none."""
+    made = onnx.load_from_string(model_of([node("Tanh", ["x"], ["y"])], {"x": (TensorProto.FLOAT, 2)}, {}))
+    made.graph.input[0].type.tensor_type.ClearField("shape")
+    model = ggml.onnx.load(made)
+    for shape in ((2, 3), (2, 4), (2, 5), (2,), (2, 5, 3), (), (2, 7), (3, 4, 5), (3, 4, 6), (3, 4, 7), (0, 7), (2, 0)):
+        x = np.asarray(weights(*shape), np.float32)
+        np.testing.assert_allclose(model.run(x)[0], np.tanh(x), rtol=1e-5, atol=1e-7)
+
+
 def test_values_that_decide(lowered):
     """NonZero ends a plan; the nodes behind it are another program."""
     nodes = [node("NonZero", ["x"], ["i"]), node("Transpose", ["i"], ["t"]), node("GatherND", ["x", "t"], ["y"])]

@@ -1,10 +1,11 @@
 """Recurrent networks: unrolled over the time steps, with the products of the inputs made for all steps together."""
 
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
-from .. import recurrence
+from .. import recurrence  # type: ignore[attr-defined]
 from ..recording import ggml
 from ..values import F32, Known, OnHost, Tensor, count
 from . import rule
@@ -20,7 +21,7 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 def recurrent_node(ctx, gates, r, h, more, size, lines, function):
     """The node that a function of recurrence.pyx computes."""
     tasks = ggml.GGML_N_TASKS_MAX
-    operands = [gates, r, h, more]
+    operands: Any = [gates, r, h, more]
     return ggml.ggml_custom_4d(ctx, ggml.GGML_TYPE_F32, size, lines, 1, 1, operands, 4, function, tasks, None)
 
 
