@@ -72,18 +72,21 @@ def test_special_numbers(kind):
     assert np.isnan(y[:4, :, 0]).all() and np.isfinite(y[4:]).all() and np.isfinite(y[:, :, 1]).all()  # in reverse
     inputs["x"][...] = 1e6
     assert np.isfinite(model.run(inputs)[0]).all() and abs(model.run(inputs)[0]).max() <= 1.01
-    tiny = {"x": np.zeros((1, 1, INPUTS), np.float32)}
+    tiny = {"x": np.zeros((2, 1, INPUTS), np.float32)}
     tiny["x"][0, 0, 0] = 1e-12
     w = np.zeros((1, 4, INPUTS), np.float32)
     w[0, 3, 0] = 1  # only the candidate: c is sigmoid(0) tanh(x), and y is sigmoid(0) tanh(c)
     operands = {"w": w, "r": np.zeros((1, 4, 1), np.float32)}
     found = ggml.onnx.load(model_of([node("LSTM", ["x", "w", "r"], ["y"], hidden_size=1)], tiny, ("y",), operands))
-    np.testing.assert_allclose(found.run(tiny)[0].item(), 0.25e-12, rtol=1e-5)
+    np.testing.assert_allclose(found.run(tiny)[0].ravel(), [0.25e-12, 0.125e-12], rtol=1e-5)
 
 
 def test_others_are_single_nodes():
-    """Many rows, large states and further functions."""
-    cases = [network("LSTM", 4, 5, 1, False, False), network("GRU", 257, 1, 1, False, False)]
+    """Many rows, large states, one step and further functions."""
+    one = {"x": np.ones((1, 1, INPUTS), np.float32)}
+    cases = [(network("LSTM", 4, 1, 1, False, False)[0], one)]
+    cases[0][0].graph.input[0].type.tensor_type.ClearField("shape")
+    cases += [network("LSTM", 4, 5, 1, False, False), network("GRU", 257, 1, 1, False, False)]
     proto, inputs = network("GRU", 4, 1, 1, False, False)
     proto.graph.node[0].attribute.extend(node("GRU", [], [], activations=["HardSigmoid", "Tanh"]).attribute)
     for case in (*cases, (proto, inputs)):

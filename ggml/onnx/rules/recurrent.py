@@ -117,14 +117,18 @@ class Cell:
             o = self.activate(0, b.add(self.gate(gates, 1), b.mul(c, self.peepholes[1])))
         return b.mul(o, self.activate(2, c)), c
 
-    def one_node(self, batch):
-        """Whether compiled code makes all steps (recurrence.pyx): products of many rows take less time as nodes."""
+    def one_node(self, steps, batch):
+        """Whether compiled code makes all steps (recurrence.pyx).
+
+        Products of many rows take less time as nodes, and so does one step: no graph with such a node is prepared.
+        """
         node, plain = self.node, {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}.get(self.kind)
         other = self.clip or self.peepholes or self.scales or node.attr("input_forget", 0) or self.b.trains
         return bool(
             self.names == plain
             and not other
             and batch <= BATCH
+            and steps > 1
             and self.hidden <= recurrence.LARGEST
             and isinstance(self.r, Known)
         )
@@ -149,7 +153,7 @@ class Cell:
         gates = self.inputs(b.reshape(x, (2, steps * x.shape[2], x.shape[3])) if both else x)
         if both:
             gates = b.contiguous(b.move(b.reshape(gates, (2, steps, x.shape[2], gates.shape[2])), 1, 0))
-        if lengths is None and self.one_node(x.shape[-2]):
+        if lengths is None and self.one_node(steps, x.shape[-2]):
             return self.whole(steps, gates, h, c)
         for t in range(steps):
             new_h, new_c = step(b.entry(gates, 0, t), h, c)
