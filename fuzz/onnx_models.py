@@ -1,4 +1,5 @@
-"""Loads and runs mutants of ONNX models. Each gives outputs or an exception: no crash, no hang.
+"""Loads and runs mutants of ONNX models. Each gives outputs or an exception: no crash, no hang. For operands of further
+sizes, a model gives what one gives that sees these first.
 
     python fuzz/onnx_models.py --seconds 600
 
@@ -202,15 +203,43 @@ def own():
         yield SimpleNamespace(name="external", model=made, data_sets=[([x], [])])
 
 
-def attempt(data, inputs, folder):
-    """Loads and runs a mutant, from a file if it has external tensors; the kind of exception, or ""."""
+def attempt(data, inputs, folder, others):
+    """Loads and runs a mutant, from a file if it has external tensors; the kind of exception, or "".
+
+    Operands of other sizes follow, for which a model that has seen none gives the same.
+    """
     try:
         path = Path(folder, "model.onnx")
         path.write_bytes(data)
-        ggml.onnx.load(path if b"location" in data else data, threads=1).run(*inputs)
+        source = path if b"location" in data else data
+        model = ggml.onnx.load(source, threads=1)
+        model.run(*inputs)
     except ALLOWED as error:
         return type(error).__name__
+    for operands in others:
+        found = outcome(model, operands)
+        fresh = [outcome(ggml.onnx.load(source, threads=1), operands) for _ in range(2)]
+        if found != fresh[0] == fresh[1]:  # those of random operators differ
+            raise AssertionError(f"with shapes {[np.shape(a) for a in operands]}: {found} instead of {fresh[0]}")
     return ""
+
+
+def outcome(model, operands):
+    """What a model gives for operands, in a form that can be compared: NaN are equal."""
+    try:
+        return [(a.shape, a.tobytes()) if hasattr(a, "tobytes") else repr(a) for a in model.run(*operands)]
+    except ALLOWED as error:
+        return type(error).__name__
+
+
+def other_sizes(inputs, dice):
+    """Operands some of whose dimensions have another size."""
+    sizes = sorted({n for a in inputs if isinstance(a, np.ndarray) for n in a.shape if 1 < n < 100})
+    if not sizes:
+        return inputs
+    old = dice.choice(sizes)
+    new = old + dice.choice((-1, 1, 2, 7, old))
+    return [np.resize(a, [new if n == old else n for n in a.shape]) if isinstance(a, np.ndarray) else a for a in inputs]
 
 
 def late(signum, frame):
@@ -245,6 +274,10 @@ def main():
         proto.CopyFrom(case.model)
         for _ in range(dice.randrange(3)):
             mutate(proto, dice)
+        others = dice.random() < 0.3
+        for info in proto.graph.input if others else ():
+            if info.type.WhichOneof("value") == "tensor_type":
+                info.type.tensor_type.ClearField("shape")
         data = bytearray(proto.SerializeToString())
         if dice.random() < 0.2:
             for _ in range(dice.randrange(1, 4)):
@@ -252,9 +285,10 @@ def main():
         inputs = [numpy_helper.to_array(v) if isinstance(v, TensorProto) else v for v in case.data_sets[0][0]]
         Path(options.last).write_bytes(data)
         data, inputs = bytes(data), operands(proto, inputs, dice)
+        further = [other_sizes(inputs, dice) for _ in range(4)] if others else []
         signal.setitimer(signal.ITIMER_REAL, LIMIT, 1)  # again each second: an exception in a finaliser is lost
         try:
-            found[attempt(data, inputs, folder.name) or "outputs"] += 1
+            found[attempt(data, inputs, folder.name, further) or "outputs"] += 1
         except SlowError:
             signal.setitimer(signal.ITIMER_REAL, 0)
             if may_take_long(data, inputs):

@@ -6,9 +6,8 @@ ONNX's shapes of any rank, broadcast as NumPy does, and keep the types and bound
 
 import numpy as np
 
-import ggml
-
 from .layout import Layout, collapse
+from .recording import ggml
 from .values import BOOL, F32, Known, Tensor, broadcast, count, extents
 
 COMMUTATIVE = {ggml.ggml_add, ggml.ggml_mul, ggml.ext.maximum, ggml.ext.minimum, ggml.ext.equal}
@@ -117,19 +116,24 @@ class Builder(Layout):
 
     def select(self, condition, x, y):
         """x where the condition is 1, y where it is 0: moves elements, so that infinities and NaN do no harm."""
-        shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
+        shape = broadcast(broadcast(condition.shape, x.shape), y.shape)
         n = count(shape)
         if isinstance(condition, Known):
             chosen = np.broadcast_to(condition.array, shape)
             if chosen.all() or not chosen.any():
                 return self.expand(x if chosen.all() else y, shape)
         both = self.concat([self.reshape(self.expand(v, shape), (n,)) for v in (x, y)], 0)
-        place = np.arange(n).reshape(shape)
         if isinstance(condition, Known):
-            return self.take(both, place + n * ~chosen.astype(bool))
-        offset = self.affine(self.expand(condition, shape), -float(n), float(n), dtype=F32)
-        place = self.binary(ggml.ggml_add, offset, self.constant(place.astype(np.float32)))
+            return self.take(both, np.arange(n).reshape(shape) + n * ~chosen.astype(bool))
+        offset = self.call(other_half, self.use(self.expand(condition, shape)).t, n)
+        place = self.binary(ggml.ggml_add, Tensor(offset, shape, F32), self.as_float(self.places(shape)))
         return self.pick(both, place)
+
+    def places(self, shape):
+        """The places of the elements of a shape in its flattened form, a Known value."""
+        if not self.recorder:
+            return Known(np.arange(count(shape)).reshape(shape))
+        return self.recorder.array(places_of, [self.constant(list(shape), np.int64)], shape)
 
     def maximum(self, x, y, least=False):
         """The larger of two values, or the smaller, element by element; NaN where one of both is."""
@@ -180,13 +184,22 @@ class Builder(Layout):
         k0, k1 = (1, n) if inner > 1 else (n, 1)  # down columns, or along rows
         planes = self.contiguous(self.reshape(y, (count(y.shape[:first]), n, inner)[: 2 + (inner > 1)]))
         top = ggml.ext.max_pool_2d(self.ctx, planes.t, k0, k1, k0, k1, 0, 0)
-        top = ggml.ggml_reshape_2d(self.ctx, top, 1, ggml.ggml_nelements(top))
+        top = ggml.ggml_reshape_2d(self.ctx, top, 1, count(x.shape) // n)
         return self.reduced(top, x, axes, keep, bounds=x.bounds)
 
     def reduce_min(self, x, axes, keep):
         """Minima over axes; works for unsigned types because the negation is held in F32."""
         top = self.reduce_max(self.negative(self.as_float(x)), axes, keep)
         return self.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
+
+
+def other_half(ctx, t, n):
+    """n where a condition is 0, 0 where it is 1."""
+    return ggml.ggml_scale_bias(ctx, t, -float(n), float(n))
+
+
+def places_of(shape):
+    return np.arange(shape.prod()).reshape(shape)
 
 
 def combine(x, y, function, ends=False):

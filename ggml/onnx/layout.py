@@ -1,15 +1,18 @@
 """Values as tensors of a plan's graph, their shapes, and elements that are moved by index."""
 
 import functools
+import itertools
+from typing import Any
 
 import numpy as np
 
-import ggml
-
 from .._owners import Owner
 from ..utils import from_numpy
+from .recording import Recorder, ggml
+from .sizes import Size, integer
 from .values import EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
 
+VIEWS = {ggml.GGML_OP_VIEW, ggml.GGML_OP_PERMUTE, ggml.GGML_OP_TRANSPOSE}
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
 
@@ -36,6 +39,14 @@ class Arena(Owner):
         t.contents.data = array.ctypes.data
         return t
 
+    def held(self, array):
+        """A tensor over an array that is made for it."""
+        return self.hold(array, array.shape)
+
+    def index(self, array):
+        """An I32 tensor of integers."""
+        return self.upload(array.astype(np.int32).reshape(extents(array.shape)[::-1]))
+
     def __del__(self):
         for ctx in vars(self).pop("contexts", ()):
             ggml.ggml_free(ctx)
@@ -60,13 +71,47 @@ class Layout(Owner):
 
     def __init__(self, arena, weights=None, trains=False, stays=False):
         self.arena, self.weights, self.trains, self.stays = arena, weights, trains, stays or trains
-        self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        self.context = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        self.ctx: Any = self.context  # what rules pass: a Recorder while a graph is recorded
+        self.recorder: Any = None  # the same, or None
         self.feeds = []
 
     def __del__(self):
-        if getattr(self, "ctx", None):
-            ggml.ggml_free(self.ctx)
-            self.ctx = None
+        if getattr(self, "context", None):
+            ggml.ggml_free(self.context)
+            self.context = None
+
+    def record(self, terms):
+        """Records what is built from now on, for sizes of the terms."""
+        self.ctx = self.recorder = Recorder(self.context, self.arena, terms)
+
+    def stop(self):
+        """Ends that; what has been recorded."""
+        recorder, self.ctx, self.recorder = self.recorder, self.context, None
+        return recorder
+
+    def call(self, function, *args):
+        """The tensor that function(ctx, *args) makes, which calls functions of ggml."""
+        return self.recorder.call(function, *args) if self.recorder else function(self.ctx, *args)
+
+    def ask(self, function, t):
+        """What a function says about a tensor, for a rule that decides by it."""
+        return self.recorder.ask(function, t) if self.recorder else function(t)
+
+    def names(self):
+        """The names of the tensors, in the order in which they were made."""
+        found, t = [], ggml.ggml_get_first_tensor(self.context)
+        while t:
+            found.append(t.contents.name)
+            t = ggml.ggml_get_next_tensor(self.context, t)
+        return found
+
+    def name(self, names):
+        """Names the tensors, in the order in which they were made."""
+        t = ggml.ggml_get_first_tensor(self.context)
+        for name in names:
+            ggml.ggml_set_name(t, name)
+            t = ggml.ggml_get_next_tensor(self.context, t)
 
     # Values -> tensors
 
@@ -85,8 +130,16 @@ class Layout(Owner):
 
     def ints(self, value, default=None):
         """`known` as a list of Python integers."""
+        if isinstance(value, Known) and value.trace and value.trace.sizes is not None:
+            return list(value.trace.sizes)
         array = self.known(value)
         return default if array is None else [int(i) for i in np.ravel(array)]
+
+    def derived(self, value, key, function, shape):
+        """A Known value that a function makes of the array of another one, in a shape."""
+        if value.trace:
+            return self.recorder.array(function, [value], shape)
+        return value.derived(key, function)
 
     def use(self, value):
         """A Tensor of any value; raises OnHost for types and magnitudes that F32 does not represent."""
@@ -94,6 +147,8 @@ class Layout(Owner):
             return value
         require_held(value)
         if isinstance(value, Known):
+            if value.trace:
+                return Tensor(self.recorder.tensor(Arena.held, value), value.shape, value.dtype, value.bounds)
             if "f32" not in value.tensors:
                 home = value.arena or self.arena
                 value.tensors["f32"] = home, home.hold(value.array, value.shape)
@@ -101,22 +156,36 @@ class Layout(Owner):
             return Tensor(value.tensors["f32"][1], value.shape, value.dtype, value.bounds)
         if value.tensor is None:
             t = ggml.ggml_new_tensor_4d(self.ctx, ggml.GGML_TYPE_F32, *extents(value.shape))
-            ggml.ggml_set_input(t)
-            ggml.ggml_set_output(t)  # stays when the graph has run
             value.tensor = Tensor(t, value.shape, value.dtype, value.bounds)
-            self.feeds.append(value)
+            self.feeds.append(self.as_input(value))
         return value.tensor
+
+    def as_input(self, feed):
+        """A Feed that has its tensor, which stays when the graph has run."""
+        ggml.ggml_set_input(feed.tensor.t)
+        ggml.ggml_set_output(feed.tensor.t)
+        return feed
+
+    def derived_by(self, function, values, shape, *more):
+        """The Known value function(*arrays, *more) of the arrays of Known values, in a shape."""
+        if self.recorder:
+            return self.recorder.array(lambda *arrays: function(*arrays, *more), values, shape)
+        return Known(function(*(v.array for v in values), *more))
 
     def as_float(self, x):
         """The numbers of a value as floats."""
         if isinstance(x, Known):
             require_held(x)
-            return x.derived("float", lambda a: a.astype(np.float32))
+            return self.derived(x, "float", lambda a: a.astype(np.float32), x.shape)
         x = self.use(x)
         return Tensor(x.t, x.shape, F32)
 
     def constant(self, array, dtype=None):
         """A Known value that belongs to the plan."""
+        if self.recorder:
+            numbers = array if isinstance(array, list) else [array]
+            if any(type(n) is Size for n in numbers):
+                return self.recorder.numbers(numbers, (len(numbers),) if numbers is array else (), dtype)
         return Known(np.asarray(array, dtype))
 
     def like(self, t, shape, dtype, bounds=None):
@@ -130,7 +199,10 @@ class Layout(Owner):
     def contiguous(self, x):
         """The Tensor with contiguous memory."""
         x = self.use(x)
-        return x if ggml.ggml_is_contiguous(x.t) else self.with_shape(ggml.ggml_cont(self.ctx, x.t), x.shape, x)
+        moved = not self.recorder or x.t.contents.op in VIEWS  # others are contiguous, whatever their sizes are
+        if not moved or self.ask(ggml.ggml_is_contiguous, x.t):
+            return x
+        return self.with_shape(ggml.ggml_cont(self.ctx, x.t), x.shape, x)
 
     def with_shape(self, t, shape, like):
         """A Tensor of moved elements of another value."""
@@ -140,9 +212,9 @@ class Layout(Owner):
 
     def reshape(self, x, shape):
         """The same elements in another shape."""
-        shape = tuple(map(int, shape))
+        shape = tuple(map(integer, shape))
         if isinstance(x, Known):
-            return x.derived(("reshape", shape), lambda a: a.reshape(shape))
+            return self.reshaped(x, shape)
         x = self.use(x)
         if x.shape == shape:
             return x
@@ -152,18 +224,25 @@ class Layout(Owner):
         x = self.contiguous(x)
         return self.with_shape(ggml.ggml_reshape_4d(self.ctx, x.t, *size), shape, x)
 
+    def reshaped(self, x, shape):
+        """A Known value in another shape."""
+        if x.trace is None:
+            shape = tuple(map(int, shape))
+            return x.derived(("reshape", shape), lambda a: a.reshape(shape))
+        return self.recorder.array(np.reshape, [x, self.constant(list(shape), np.int64)], shape)
+
     def transpose(self, x, perm):
         """The axes in another order, as a view where four dimensions suffice."""
         perm = [int(p) for p in perm]
         if sorted(perm) != list(range(len(x.shape))):
             raise ValueError(f"{perm} is no order of the {len(x.shape)} axes")
         if isinstance(x, Known):
-            return x.derived(("transpose", *perm), lambda a: a.transpose(perm))
+            return self.derived(x, ("transpose", *perm), lambda a: a.transpose(perm), [x.shape[p] for p in perm])
         x = self.use(x)
         shape = tuple(x.shape[p] for p in perm)
         if perm == sorted(perm):
             return x
-        source, axes, sizes = transposition(x.shape, tuple(perm))
+        source, axes, sizes = (transposition.__wrapped__ if self.recorder else transposition)(x.shape, tuple(perm))
         if len(sizes) > 4:
             return self.take(x, np.arange(count(x.shape)).reshape(x.shape).transpose(perm))
         y = self.reshape(x, source)
@@ -178,10 +257,12 @@ class Layout(Owner):
 
     def expand(self, x, shape):
         """Broadcasts a value to a shape."""
-        shape = tuple(map(int, shape))
+        shape = tuple(map(integer, shape))
         if x.shape == shape:
             return self.use(x) if isinstance(x, Feed) else x
         if isinstance(x, Known):
+            if self.recorder and (x.trace or any(type(n) is Size for n in shape)):
+                return self.recorder.array(np.broadcast_to, [x, self.constant(list(shape), np.int64)], shape)
             return Known(np.broadcast_to(x.array, shape))
         x = self.use(x)
         own = (1,) * (len(shape) - len(x.shape)) + x.shape
@@ -196,7 +277,7 @@ class Layout(Owner):
     def concat(self, values, axis):
         """Joins values along an axis."""
         if all(isinstance(v, Known) for v in values):
-            return Known(np.concatenate([v.array for v in values], axis))
+            return self.joined(values, axis)
         values = [self.use(v) for v in values if v.shape[axis]]
         rank = len(values[0].shape)
         axis %= rank
@@ -212,6 +293,14 @@ class Layout(Owner):
         y = Tensor(parts[0], (outer, shape[axis], inner), values[0].dtype, bounds)
         return self.reshape(y, shape)
 
+    def joined(self, values, axis):
+        """Known values joined along an axis."""
+        if not any(v.trace for v in values):
+            return Known(np.concatenate([v.array for v in values], axis))
+        shape, axis = list(values[0].shape), axis % len(values[0].shape)
+        shape[axis] = sum(v.shape[axis] for v in values)
+        return self.recorder.array(lambda *arrays: np.concatenate(arrays, axis), values, shape)
+
     def stack(self, values, axis):
         """Joins values along a new axis."""
         axis %= len(values[0].shape) + 1
@@ -221,28 +310,34 @@ class Layout(Owner):
         """Elements start, start + step, ... of an axis; negative steps go backwards."""
         axis %= len(x.shape)
         if isinstance(x, Known):
-            end = start + size * step
-            part = (slice(None),) * axis + (slice(start, end if end >= 0 else None, step),)
-            return x.derived(("slice", axis, start, size, step), lambda a: a[part])
+            return self.sliced(x, axis, start, size, step)
         x = self.use(x)
         if start == 0 and step == 1 and size == x.shape[axis]:
             return x
         shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
         if step < 0:
-            return self.gather(x, axis, self.constant(np.arange(start, start + size * step, step)))
+            return self.gather(
+                x, axis, self.derived_by(entries, [self.constant([start, size, step], np.int64)], (size,))
+            )
         place = len(shape) - 1 - axis
         if len(shape) > 4 or place == 0 and step > 1:  # rows of a view are contiguous: view rows of one element
             y = self.reshape(x, (count(x.shape[:axis]), x.shape[axis], count(x.shape[axis + 1 :])))
             return self.reshape(self.slice(y, 1, start, size, step), shape)
-        y = x if x.t.contents.nb[0] == 4 else self.contiguous(x)
-        nb = list(y.t.contents.nb)
-        first, nb[place] = start * nb[place], nb[place] * step
-        view = ggml.ggml_view_4d(self.ctx, y.t, *extents(shape), *nb[1:], first)  # type: ignore[call-arg]
-        return self.with_shape(view, shape, x)
+        y = x if self.ask(dense_rows, x.t) else self.contiguous(x)
+        return self.with_shape(self.call(part_of, y.t, *extents(shape), place, start, step), shape, x)
+
+    def sliced(self, x, axis, start, size, step):
+        """A part of a Known value."""
+        if self.recorder and (x.trace or Size in map(type, (start, size))):
+            part = self.constant([axis, start, size, step], np.int64)
+            return self.recorder.array(cut, [x, part], (*x.shape[:axis], size, *x.shape[axis + 1 :]))
+        part = axis, int(start), int(size), step
+        return x.derived(("slice", *part), lambda a: cut(a, part))
 
     def split(self, x, axis, sizes):
         """Parts of an axis."""
-        return [self.slice(x, axis, int(end - n), int(n)) for end, n in zip(np.cumsum(sizes), sizes)]
+        sizes = list(map(integer, sizes))
+        return [self.slice(x, axis, end - n, n) for end, n in zip(itertools.accumulate(sizes), sizes)]
 
     def flip(self, x, axis):
         """The entries of an axis in reverse order."""
@@ -288,10 +383,11 @@ class Layout(Owner):
     def index(self, x):
         """An I32 ggml tensor of an integer value, contiguous."""
         if isinstance(x, Known):
+            if x.trace:
+                return self.recorder.tensor(Arena.index, x)
             if "i32" not in x.tensors:
                 home = x.arena or self.arena
-                array = x.array.astype(np.int32).reshape(extents(x.shape)[::-1])
-                x.tensors["i32"] = home, home.upload(array)
+                x.tensors["i32"] = home, home.index(x.array)
             return x.tensors["i32"][1]
         return ggml.ggml_cast(self.ctx, self.contiguous(x).t, ggml.GGML_TYPE_I32)
 
@@ -300,6 +396,31 @@ class Layout(Owner):
         if count(x.shape) > EXACT:
             raise OnHost("more than 2^24 elements: F32 does not represent every position")
         return self.gather(self.reshape(x, (count(x.shape),)), 0, positions)
+
+
+def entries(part):
+    """Places start, start + step, ..."""
+    start, size, step = part
+    return np.arange(size) * step + start
+
+
+def cut(array, part):
+    """Elements start, start + step, ... of an axis of an array."""
+    axis, start, size, step = part
+    end = start + size * step
+    return array[(slice(None),) * axis + (slice(start, end if end >= 0 else None, step),)]
+
+
+def dense_rows(t):
+    """Whether the elements of a tensor's rows are neighbours."""
+    return t.contents.nb[0] == 4
+
+
+def part_of(ctx, t, n0, n1, n2, n3, place, start, step):
+    """The view of n0 x n1 x n2 x n3 elements whose dimension `place` begins at `start` and makes steps."""
+    nb = list(t.contents.nb)
+    first, nb[place] = start * nb[place], nb[place] * step
+    return ggml.ggml_view_4d(ctx, t, n0, n1, n2, n3, *nb[1:], first)  # type: ignore[call-arg]
 
 
 @functools.lru_cache(1024)

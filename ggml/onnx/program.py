@@ -8,6 +8,7 @@ are another Program, whose inputs are the values that are alive there.
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict, deque
 from typing import Any, NamedTuple
 
@@ -16,11 +17,13 @@ import numpy as np
 import ggml
 
 from .._owners import Owner
-from . import expand, host
+from . import expand, folding, host
 from .arrays import THREADS
 from .builder import Builder
 from .layout import Arena
 from .opsets import ALIGN, aligned
+from .recording import Recipe, pattern_of, sized
+from .sizes import Size, Terms, UnrecordedError, int_of
 from .transfer import transfers
 from .values import (
     BOOL,
@@ -39,6 +42,7 @@ from .values import (
 )
 
 PLANS = 16  # prepared graphs that a program keeps
+RECORDINGS = 6  # attempts of a program to make a recipe of a graph for operands of several shapes
 ALONG = set(
     "ArgMax ArgMin Compress Concat Gather GatherElements Hardmax LayerNormalization LogSoftmax LpNormalization "
     "RMSNormalization ScatterElements Softmax Split TopK".split()
@@ -79,10 +83,13 @@ class Program(Owner):
         self.inputs, self.outputs, self.by_value = inputs, outputs, set(by_value)
         self.plans: OrderedDict[Any, Plan] = OrderedDict()
         self.last: tuple[Any, Any] = (None, None)  # the signature and the plan of the last run
+        self.recipes: list[Recipe] = []
+        self.attempts = RECORDINGS  # to make one, that are left
 
     def forget(self):
         """Drops the plans, which were made under conditions that do not hold any more."""
         self.plans.clear()
+        self.recipes.clear()
         self.last = (None, None)
 
     def part(self, outputs):
@@ -115,7 +122,7 @@ class Program(Owner):
                 self.last = key, plan
                 return plan
             try:
-                plan = Lowering(self, values, key).plan()
+                plan = self.repeated(key) or self.recorded(values, key) or Lowering(self, values, key).plan()
             except RetraceError:
                 self.forget()
                 continue
@@ -124,6 +131,36 @@ class Program(Owner):
                 self.plans.popitem(last=False)
             self.last = key, plan
             return plan
+
+    def repeated(self, key):
+        """The plan of a recipe, if there is one for operands of these shapes."""
+        kinds, shapes = kinds_of(key), shapes_of(key)
+        for recipe in self.recipes:
+            if kinds != recipe.kinds or recipe.symbols(shapes) is None:
+                continue
+            built = None
+            with contextlib.suppress(Exception):  # a function refuses the sizes: lowering says why, or does without
+                built = recipe.built(Builder(Arena(), self.model.weights, False, self.model.strict), shapes)
+            if built is not None:
+                return Plan(self, built, self.outputs, None, None)
+        return None
+
+    def recorded(self, values, key):
+        """A plan, whose making becomes a recipe; None if it cannot, or the last operands were of another kind."""
+        before = self.last[0]
+        if not (self.attempts and before and kinds_of(before) == kinds_of(key)):
+            return None
+        pattern = pattern_of(shapes_of(before), shapes_of(key))
+        if pattern is None or any(isinstance(v, Parameter) for v in self.known.values()):
+            return None
+        self.attempts -= 1
+        try:
+            return Recording(self, values, key, *pattern).plan()
+        except (RetraceError, MemoryError):
+            raise
+        except Exception:  # of rules that need numbers: without a recording, they get them
+            self.attempts = 0
+            return None
 
     def run(self, values, report=None):
         """The outputs for one array (or list, str, None) per input; appends Entry objects to a list, report."""
@@ -148,6 +185,24 @@ class Program(Owner):
             return plan, self.run(values)
         results = plan.compute(values, changed if plan is last else None)
         return plan, [results[n] for n in self.outputs]
+
+
+def is_numbers(part):
+    """Whether an operand is a few integers that are part of the signature."""
+    return part != "opaque" and type(part[2]) is bytes and part[1].kind in "iu" and len(part[2]) <= 64
+
+
+def kinds_of(key):
+    """What the operands of a signature are besides what shapes_of gives."""
+    return [part if part == "opaque" else part[:2] if is_numbers(part) else part[1:] for part in key]
+
+
+def shapes_of(key):
+    """The shapes of the operands of a signature; of integers that are part of it, these."""
+    return [
+        None if part == "opaque" else tuple(np.frombuffer(part[2], part[1]).tolist()) if is_numbers(part) else part[0]
+        for part in key
+    ]
 
 
 def where_of(results):
@@ -191,7 +246,7 @@ class Lowering:
             except Drive as control:
                 self.note(node, "control", str(control))
                 return self.finish(control.step, (), [node])
-            except (HostRefused, RetraceError, host.HostError, NodeError, MemoryError):
+            except (HostRefused, RetraceError, UnrecordedError, host.HostError, NodeError, MemoryError):
                 raise
             except Exception as error:
                 shapes = [getattr(self.env.get(n), "shape", ()) for n in node.inputs]
@@ -274,7 +329,7 @@ class Lowering:
 
     def label(self, node):
         """Gives the tensors that the rule of a node made its name, which messages, profiles and drawings show."""
-        ctx = self.builder.ctx
+        ctx = self.builder.context
         t = ggml.ggml_get_next_tensor(ctx, self.named) if self.named else ggml.ggml_get_first_tensor(ctx)
         while t:
             ggml.ggml_set_name(t, node.name[-63:])
@@ -283,6 +338,10 @@ class Lowering:
     def folded(self, node, values):
         """The outputs of a node whose inputs are known."""
         self.note(node, "folded")
+        if self.builder.recorder and any(v is not None and v.trace for v in values):
+            found = folding.fold(self.builder, node, values, lambda: self.rule_results(node, values))
+            if found is not None:
+                return found
         arrays = host.evaluate(node, [None if v is None else v.array for v in values])
         if any(a is not None and (not isinstance(a, np.ndarray) or a.dtype.kind in "OUS") for a in arrays):
             raise OnHost("strings, sequences and optionals are not tensors")
@@ -374,7 +433,7 @@ class Lowering:
             missing = [n for n in program.outputs if n not in self.env]
             if missing:
                 raise NodeError(f"ggml.onnx: no node gives {', '.join(map(repr, missing))}")
-            return Plan(self, program.outputs, None, None)
+            return self.whole()
         remaining, made = list(self.nodes), {n for node in nodes for n in node.outputs} - {""}
         needed = set(program.outputs).union(*(n.uses() for n in remaining))
         names = [n for n in needed if n in self.env or n in made]
@@ -385,16 +444,53 @@ class Lowering:
         uses = set().union(*(node.uses() for node in nodes)) - made
         live += [n for n in uses if n not in live]
         rest = Program(self.model, remaining, known, inputs, program.outputs, by_value)
-        return Plan(self, live, step, rest)
+        return Plan(program, self, live, step, rest)
+
+    def whole(self):
+        """The plan of all nodes."""
+        return Plan(self.program, self, self.program.outputs, None, None)
+
+
+class Recording(Lowering):
+    """A pass over the nodes for operands whose shapes have a pattern; it makes a recipe for others of this pattern."""
+
+    def __init__(self, program, values, key, pattern, symbols):
+        super().__init__(program, values, key)
+        self.key, self.pattern, self.terms = key, pattern, Terms(symbols)
+        self.builder.record(self.terms)
+        for name, part, shape in zip(program.inputs, key, sized(pattern, self.terms)):
+            if isinstance(value := self.env[name], Feed):
+                value.shape = shape
+            elif any(type(n) is Size for n in shape or ()):
+                if not is_numbers(part):
+                    raise UnrecordedError("an operand that is read by its values")
+                self.env[name] = self.builder.recorder.numbers(list(shape), *part[:2])
+
+    def finish(self, step, by_value, nodes=()):
+        if step is not None or self.nodes:
+            raise UnrecordedError("a plan that ends before the last node")
+        return super().finish(step, by_value, nodes)
+
+    def whole(self):
+        recorder = self.builder.stop()
+        live = {n: self.env[n] for n in self.program.outputs}
+        kinds, feeds, names = kinds_of(self.key), self.builder.feeds, self.builder.names()
+        self.program.recipes.append(Recipe(recorder, kinds, self.pattern, feeds, names, live, self.entries))
+        for value in (*live.values(), *self.builder.feeds, *(v for v in self.env.values() if isinstance(v, Feed))):
+            if value is not None:
+                value.shape = tuple(map(int_of, value.shape))
+            if isinstance(value, Known):
+                value.trace = None
+        return super().whole()
 
 
 class Plan(Owner):
     """A prepared graph that computes the names in `live`, and what follows: a step on the host, the remaining nodes."""
 
-    def __init__(self, lowering, live, step, rest):
+    def __init__(self, program, lowering, live, step, rest):
         self.step, self.rest, self.entries = step, rest, lowering.entries
         self.ends = step is not None and not rest.nodes and not set(rest.outputs) & rest.known.keys()
-        self.builder, self.backend = lowering.builder, lowering.model.backend
+        self.builder, self.backend = lowering.builder, program.model.backend
         self.passed, self.fixed, self.results, self.lists = [], {}, [], []
         computed, places = [], [(name, lowering.env[name]) for name in live]
         for name, value in places:  # grows: the elements of a sequence are results of their own
@@ -403,7 +499,7 @@ class Plan(Owner):
                 places += zip(names, value.items)
                 self.lists.append((name, names))
             elif isinstance(value, (Feed, Opaque)):
-                self.passed.append((name, lowering.program.inputs.index(value.name)))
+                self.passed.append((name, program.inputs.index(value.name)))
             elif value is None or isinstance(value, Known):
                 self.fixed[name] = None if value is None else np.array(value.array)
             else:
@@ -411,11 +507,11 @@ class Plan(Owner):
         self.shared = [*self.fixed, *(n for n, _ in self.passed)]
         self.graph, self.memory, self.converts, self.feeds = None, None, False, []
         if computed:
-            self.build(computed, lowering.program.inputs)
+            self.build(computed, program.inputs)
 
     def build(self, computed, inputs):
         """Builds the graph of results, and gives its tensors memory."""
-        ctx, outputs = self.builder.ctx, []
+        ctx, outputs = self.builder.context, []
         for name, value in computed:
             t = self.computed(value.t)
             ggml.ggml_set_output(t)
@@ -438,7 +534,7 @@ class Plan(Owner):
             source = source.contents.src[0]
         c = source.contents
         if c.view_src or c.op == ggml.GGML_OP_NONE or not ggml.ggml_is_contiguous(source):
-            return ggml.ggml_cont(self.builder.ctx, t)
+            return ggml.ggml_cont(self.builder.context, t)
         return source
 
     def settle(self):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -91,6 +92,15 @@ def bounds_of(array):
     return smallest, largest
 
 
+def rough_bounds(array):
+    """An interval that the values of an array of integers or booleans lie in, one of few."""
+    if array.dtype == BOOL or not array.size:
+        return 0, 1
+    lo, hi = int(array.min()), int(array.max())
+    limit = EXACT if -EXACT <= lo and hi <= EXACT else 1 << 63
+    return (0 if lo >= 0 else -limit), limit
+
+
 def require_held(value):
     """Raises OnHost if F32 does not represent the values exactly."""
     dtype = value.dtype
@@ -138,15 +148,18 @@ class Drive(Exception):
 class Known:
     """A value that is known when the graph is built: a constant, a shape, or what follows from them."""
 
-    __slots__ = ("held", "shape", "dtype", "arena", "tensors")
+    __slots__ = ("held", "shape", "dtype", "arena", "tensors", "trace")
 
     def __init__(self, array, arena=None):
         self.held, self.shape, self.dtype = array, array.shape, array.dtype  # held: unsigned bytes maybe less 128
         self.arena = arena  # where its tensors live, None: with the plan that uses it
-        self.tensors = {}  # by layout
+        self.tensors: dict = {}  # by layout
+        self.trace: Any = None  # a recording.Trace, if it depends on sizes for which a graph is recorded
 
     @property
     def array(self):
+        if self.trace is not None:
+            self.trace.read()
         return self.held if self.held.dtype == self.dtype else self.held.view(self.dtype) ^ 128
 
     def derived(self, key, function):
@@ -161,6 +174,8 @@ class Known:
     def bounds(self):
         if not (self.dtype == BOOL or is_integer(self.dtype)):
             return None
+        if self.trace is not None:
+            return self.trace.recorder.bounds(self)
         array = self.array
         return (int(array.min()), int(array.max())) if array.size else (0, 0)
 

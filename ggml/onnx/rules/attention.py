@@ -5,8 +5,7 @@ import math
 
 import numpy as np
 
-import ggml
-
+from ..recording import ggml
 from ..values import F32, OnHost, Tensor
 from . import rule
 from .matmul import matmul
@@ -27,9 +26,15 @@ def attend(b, node, q, k, v, masks, softcap=0.0, sinks=None):
         b.ctx, b.contiguous(q).t, b.contiguous(k).t, b.contiguous(v).t, mask, scale, 0.0, softcap
     )
     if sinks is not None:
-        ggml.ggml_flash_attn_ext_add_sinks(t, b.contiguous(sinks).t)
+        t = b.call(with_sinks, t, b.contiguous(sinks).t)
     y = Tensor(t, (q.shape[0], q.shape[2], q.shape[1], v.shape[3]), q.dtype)
     return b.reshape(y, (*y.shape[:2], y.shape[2] * y.shape[3]))
+
+
+def with_sinks(_, t, sinks):
+    """Attention with further scores."""
+    ggml.ggml_flash_attn_ext_add_sinks(t, sinks)
+    return t
 
 
 def heads_of(b, x, heads):

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-import ggml
-
+from ..recording import ggml
 from ..values import F32, OnHost, Tensor, count, extents
 from . import rule
 from .matmul import bytes_of, centred, codes_of
@@ -75,7 +74,7 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
             bias,
         )
         return b.reshape(y, (*y.shape[:2], y.shape[3]))
-    if rank == 2 and x.shape[3] == w.shape[3] == 1 < x.shape[2] and not any(pads[1]):  # a column: as a row
+    if rank == 2 and 1 == w.shape[3] == x.shape[3] < x.shape[2] and not any(pads[1]):  # a column: as a row
         x, w = (b.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (x, w))
         y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups, zero, bias)
         return b.reshape(y, (*y.shape[:2], y.shape[3], 1))

@@ -6,10 +6,23 @@ from dataclasses import replace
 
 import numpy as np
 
-import ggml
-
 from ..graph import numpy_type
-from ..values import BOOL, EXACT, F32, I64, NARROW, Known, OnHost, Tensor, floats, is_float, is_integer, ml_dtypes
+from ..recording import ggml
+from ..values import (
+    BOOL,
+    EXACT,
+    F32,
+    I64,
+    NARROW,
+    Known,
+    OnHost,
+    Tensor,
+    count,
+    floats,
+    is_float,
+    is_integer,
+    ml_dtypes,
+)
 from . import RULES, rule
 
 FUNCTIONS = "Sqrt Exp Log Sin Cos Tanh Sigmoid HardSwish Softplus Floor Ceil".split()
@@ -196,7 +209,7 @@ def arithmetic(b, node, x, y):
 
 def number(x, v):
     """The value of a constant that is one number, as an operand of the float x; None for others."""
-    if isinstance(v, Known) and v.array.size == 1 and is_float(x.dtype) and len(v.shape) <= len(x.shape):
+    if isinstance(v, Known) and count(v.shape) == 1 and is_float(x.dtype) and len(v.shape) <= len(x.shape):
         return float(v.array.reshape(()))
     return None
 
@@ -280,7 +293,7 @@ def bit_shift(b, node, x, places):
 
 @rule("Pow")
 def power(b, node, x, y):
-    single = isinstance(y, Known) and y.array.size == 1 and len(y.shape) <= len(x.shape)
+    single = isinstance(y, Known) and count(y.shape) == 1 and len(y.shape) <= len(x.shape)
     e = float(y.array.reshape(())) if single else None
     if e in (1.0, 2.0, 3.0, 4.0):
         return functools.reduce(b.mul, [x] * int(e))

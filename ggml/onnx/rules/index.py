@@ -2,8 +2,7 @@
 
 import numpy as np
 
-import ggml
-
+from ..recording import ggml
 from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, floats
 from . import rule
 
@@ -13,16 +12,23 @@ MANY = 1 << 13  # elements from which leaving the graph is worth the time
 def wrapped(b, index, size):
     """An index whose negative entries count from the end."""
     if isinstance(index, Known):
-        array = np.where(index.array < 0, index.array + size, index.array)
-        if array.size and (array.min() < 0 or array.max() >= size):
-            raise ValueError(f"ggml.onnx: index {array.min()} to {array.max()} of an axis of {size} elements")
-        return Known(array, index.arena)
+        if index.trace:
+            return b.recorder.array(counted, [index, b.constant(size, I64)], index.shape)
+        return Known(counted(index.array, size), index.arena)
     index = b.use(index)
     if index.bounds and index.bounds[0] >= 0:
         return index
     below = b.unary(ggml.ggml_step, b.negative(b.as_float(index)))
     moved = b.binary(ggml.ggml_add, b.affine(below, float(size)), index, dtype=F32)
     return Tensor(moved.t, index.shape, I64, (0, size - 1))
+
+
+def counted(array, size):
+    """The same for an array."""
+    array = np.where(array < 0, array + size, array)
+    if array.size and (array.min() < 0 or array.max() >= size):
+        raise ValueError(f"ggml.onnx: index {array.min()} to {array.max()} of an axis of {size} elements")
+    return array
 
 
 def within(b, index, size):
@@ -39,7 +45,7 @@ def within(b, index, size):
 def gather(b, node, x, index):
     axis = node.attr("axis", 0) % len(x.shape)
     index = wrapped(b, index, x.shape[axis])
-    if isinstance(index, Known) and index.array.size == 1:
+    if isinstance(index, Known) and count(index.shape) == 1:
         y = b.slice(x, axis, int(index.array.reshape(())), 1)
         return b.reshape(y, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
     return b.gather(x, axis, index)
@@ -67,17 +73,29 @@ def nd_positions(b, shape, index, batch=0):
     """Positions of the slices that GatherND and ScatterND mean, and the number of elements of a slice."""
     depth = index.shape[-1]
     width = count(shape[batch + depth :])
+    if isinstance(index, Known):
+        return b.derived_by(nd_places, [index, b.constant(list(shape), I64)], index.shape[:-1], batch), width
     strides = [count(shape[batch + i + 1 : batch + depth]) for i in range(depth)]
     lead = index.shape[:-1]
     first = np.arange(count(shape[:batch])).reshape(shape[:batch] + (1,) * (len(lead) - batch))
     offset = np.zeros(lead, np.int64) + first * count(shape[batch : batch + depth])
     parts = [within(b, b.entry(index, -1, i), shape[batch + i]) for i in range(depth)]
-    if all(isinstance(p, Known) for p in parts):
-        return Known(sum((p.array * s for p, s in zip(parts, strides)), offset)), width
     total = b.constant(offset.astype(np.float32))
     for part, stride in zip(parts, strides):
         total = b.binary(ggml.ggml_add, b.affine(part, float(stride), dtype=F32), total)
     return total, width
+
+
+def nd_places(index, shape, batch=0):
+    """The positions for an array of indices."""
+    shape = tuple(map(int, shape))
+    depth = index.shape[-1]
+    grid = np.indices(index.shape[:-1], np.int64)[:batch]
+    entries = [counted(index[..., i], shape[batch + i]) for i in range(depth)]
+    return sum(
+        (p * count(shape[i + 1 : batch + depth]) for i, p in enumerate([*grid, *entries])),
+        np.zeros(index.shape[:-1], np.int64),
+    )
 
 
 @rule("Compress")

@@ -4,9 +4,8 @@ import ctypes
 
 import numpy as np
 
-import ggml
-
 from ..layout import room
+from ..recording import ggml
 from ..values import F32, Known, OnHost, Tensor, broadcast, count, extents, is_float, is_integer, require_held
 from . import rule
 
@@ -187,7 +186,7 @@ def bytes_multiplied(b, node, *operands):
 def looked_up(b, node, index, dims, w):
     """Rows of the matrix w; rows of zeros for an index that it does not have. dims: what the index is expanded to."""
     n = w.shape[0]
-    shape = np.broadcast_shapes(index.shape, () if dims is None else tuple(b.ints(dims)))
+    shape = broadcast(index.shape, () if dims is None else tuple(b.ints(dims)))
     if index.shape[-1:] != (1,) or shape[:-1] != index.shape[:-1] or shape[-1] not in (1, n):
         raise OnHost("no index of rows")
     index = b.reshape(index, index.shape[:-1])

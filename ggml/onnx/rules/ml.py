@@ -2,11 +2,10 @@
 
 import numpy as np
 
-import ggml
-
 from ..arrays.columns import vector
 from ..arrays.labels import labels_of
 from ..arrays.linear import matrix_of
+from ..recording import ggml
 from ..values import F32, OnHost, Tensor, count, is_float, is_integer
 from . import rule
 from .index import place_of_max

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-import ggml
-
 from ..builder import Builder
+from ..recording import ggml
 from ..values import F32, Known, OnHost, count, is_float
 from . import rule
 from .elementwise import absolute

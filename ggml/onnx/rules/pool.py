@@ -2,8 +2,7 @@
 
 import numpy as np
 
-import ggml
-
+from ..recording import ggml
 from ..values import F32, I64, Known, OnHost, Tensor, count, floats, is_float
 from . import rule
 from .conv import window
@@ -15,7 +14,8 @@ def geometry(node, size):
     kernel = node.attr("kernel_shape")
     strides, dilations, pads = window(node, size, kernel)
     far = [n + p + q - d * (k - 1) - 1 for n, k, d, (p, q) in zip(size, kernel, dilations, pads)]
-    out = [int(f / s) + 1 for f, s in zip(far, strides)]  # a window that is too large by less than a stride is cut
+    # A window that is too large by less than a stride is cut.
+    out = [(f // s if f >= 0 else -(-f // s)) + 1 for f, s in zip(far, strides)]
     if min(out) < 0:
         raise ValueError(f"a window of {list(kernel)} does not fit into {list(size)}")
     if node.attr("ceil_mode", 0):  # one more that is not whole, unless it starts in the padding
@@ -88,7 +88,8 @@ def pooled(b, kind, x, kernel, strides, dilations, pads, out):
 
     The padding of both sides is one number, and what begins before the first element is its whole part.
     """
-    sides = [max(p, ((o - 1) * s + k - n) / 2) for n, k, s, (p, _), o in zip(x.shape[2:], kernel, strides, pads, out)]
+    most = [(o - 1) * s + k - n for n, k, s, o in zip(x.shape[2:], kernel, strides, out)]
+    sides = [p if m <= 2 * p else m / 2 for m, (p, _) in zip(most, pads)]
     ends = [(n + 2 * p - k) // s + 1 for n, k, s, p in zip(x.shape[2:], kernel, strides, sides)]
     if len(kernel) > 2 or max(dilations) > 1 or ends != out or any(int(e) != p for e, (p, _) in zip(sides, pads)):
         return None
@@ -109,9 +110,14 @@ def average_pool(b, node, x):
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
     if 0 in out:
         return empty(x, out, x.dtype)
+    y = pooled(b, ggml.GGML_OP_POOL_AVG, x, kernel, strides, dilations, pads, out)
+    inside = not any(map(any, pads)) and all(
+        (o - 1) * s + k <= n for n, k, s, o in zip(x.shape[2:], kernel, strides, out)
+    )
+    if y and inside:
+        return y
     place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
     counted = (place >= (-1 if node.attr("count_include_pad", 0) else 0)).sum(1)
-    y = pooled(b, ggml.GGML_OP_POOL_AVG, x, kernel, strides, dilations, pads, out)
     if y:
         whole = b.constant((count(kernel) / counted).reshape(out).astype(np.float32))
         return y if (counted == count(kernel)).all() else b.mul(y, whole)

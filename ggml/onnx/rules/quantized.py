@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-import ggml
-
 from ..graph import numpy_type
+from ..recording import ggml
 from ..values import F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
 from . import RULES, rule
 from .conv import byte_conv

@@ -1,19 +1,28 @@
 """Recurrent networks: unrolled over the time steps, with the products of the inputs made for all steps together."""
 
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
-import ggml
-
-from ..values import F32, Known, OnHost, Tensor
+from .. import recurrence  # type: ignore[attr-defined]
+from ..recording import ggml
+from ..values import F32, Known, OnHost, Tensor, count
 from . import rule
 from .elementwise import activation
 from .matmul import matmul
 from .quantized import quantized
 from .shape import reverse_sequence_of
 
+BATCH = 4  # rows of a state up to which all steps are one node
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def recurrent_node(ctx, gates, r, h, more, size, lines, function):
+    """The node that a function of recurrence.pyx computes."""
+    tasks = ggml.GGML_N_TASKS_MAX
+    operands: Any = [gates, r, h, more]
+    return ggml.ggml_custom_4d(ctx, ggml.GGML_TYPE_F32, size, lines, 1, 1, operands, 4, function, tasks, None)
 
 
 class Cell:
@@ -38,6 +47,7 @@ class Cell:
         names = (node.attr("activations") or defaults * 2)[direction * k : direction * k + k]
         alphas = (node.attr("activation_alpha") or [])[direction * k : direction * k + k]
         betas = (node.attr("activation_beta") or [])[direction * k : direction * k + k]
+        self.names = names
         self.activations = [activation(node, *a) for a in zip_longest(names, alphas, betas) if a[0] is not None]
         self.clip, self.parts = node.attr("clip"), {}  # parts: of r, as matrices to multiply states with
 
@@ -107,6 +117,35 @@ class Cell:
             o = self.activate(0, b.add(self.gate(gates, 1), b.mul(c, self.peepholes[1])))
         return b.mul(o, self.activate(2, c)), c
 
+    def one_node(self, steps, batch):
+        """Whether compiled code makes all steps (recurrence.pyx).
+
+        Products of many rows take less time as nodes, and so does one step: no graph with such a node is prepared.
+        """
+        node, plain = self.node, {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}.get(self.kind)
+        other = self.clip or self.peepholes or self.scales or node.attr("input_forget", 0) or self.b.trains
+        return bool(
+            self.names == plain
+            and not other
+            and batch <= BATCH
+            and steps > 1
+            and self.hidden <= recurrence.LARGEST
+            and isinstance(self.r, Known)
+        )
+
+    def whole(self, steps, gates, h, c):
+        """All steps as one node."""
+        b, kind, n = self.b, self.kind, GATES[self.kind] * self.hidden
+        if kind == "GRU":
+            kind += ", reset after" if self.node.attr("linear_before_reset", 0) else ""
+            c = b.full((count(h.shape[:-2]), n), 0, F32) if self.r_bias is None else self.r_bias
+        size, lines = count(h.shape), steps + (kind == "LSTM")
+        operands = [b.contiguous(v).t for v in (gates, b.move(self.r, -1, -2), h, c)]
+        y = Tensor(b.call(recurrent_node, *operands, size, lines, recurrence.FUNCTIONS[kind]), (lines, size), F32)
+        states = b.reshape(b.slice(y, 0, 0, steps), (steps, *h.shape))
+        last, cell = b.entry(y, 0, steps - 1), b.entry(y, 0, steps) if kind == "LSTM" else None
+        return states, b.reshape(last, h.shape), cell and b.reshape(cell, h.shape)
+
     def run(self, x, lengths, h, c):
         """All steps: the states (steps, batch, hidden), or (steps, 2, batch, hidden), the last state and cell."""
         b, step, states = self.b, getattr(self, self.kind.lower()), []
@@ -114,6 +153,8 @@ class Cell:
         gates = self.inputs(b.reshape(x, (2, steps * x.shape[2], x.shape[3])) if both else x)
         if both:
             gates = b.contiguous(b.move(b.reshape(gates, (2, steps, x.shape[2], gates.shape[2])), 1, 0))
+        if lengths is None and self.one_node(steps, x.shape[-2]):
+            return self.whole(steps, gates, h, c)
         for t in range(steps):
             new_h, new_c = step(b.entry(gates, 0, t), h, c)
             out = new_h
@@ -140,12 +181,11 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
         if batch_first:
             y, *states = b.full((batch, 0, directions, hidden), 0, F32), *(b.transpose(v, (1, 0, 2)) for v in states)
         return (y, *states)[: 3 if node.op == "LSTM" else 2]
-    lengths = b.known(lengths)
-    lengths = None if lengths is None or (np.ravel(lengths) >= steps).all() else np.ravel(lengths)
-    ends = np.full(batch, steps) if lengths is None else lengths
+    ends = b.ints(lengths, [])
+    lengths = None if all(n >= steps for n in ends) else np.array([int(n) for n in ends])
     state = [b.full((directions, batch, hidden), 0, F32) if v is None else v for v in (h0, c0)]
     back = [d == 1 or node.attr("direction", "forward") == "reverse" for d in range(directions)]
-    own = [reverse_sequence_of(b, x, ends, 1, 0) if turned else x for turned in back]
+    own = [reversed_in_time(b, x, lengths) if turned else x for turned in back]
     given = [node.attr(n) or [] for n in ("activations", "activation_alpha", "activation_beta")]
     if directions == 2 and not scales and all(g[: len(g) // 2] == g[len(g) // 2 :] for g in given):
         found = Cell(b, node, (w, r, bias, peephole), 0).run(b.stack(own, 0), lengths, *state)
@@ -155,13 +195,18 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
         parts = [
             Cell(b, node, v[:4], d, scales and scales[d]).run(own[d], lengths, *v[4:]) for d, v in enumerate(weights)
         ]
-    states = [reverse_sequence_of(b, p[0], ends, 1, 0) if turned else p[0] for p, turned in zip(parts, back)]
+    states = [reversed_in_time(b, p[0], lengths) if turned else p[0] for p, turned in zip(parts, back)]
     y, h = b.stack(states, 1), b.stack([p[1] for p in parts], 0)
     c = b.stack([p[2] for p in parts], 0) if parts[0][2] else None
     if batch_first:
         y = b.transpose(y, (2, 0, 1, 3))
         h, c = (v and b.transpose(v, (1, 0, 2)) for v in (h, c))
     return y, h, c
+
+
+def reversed_in_time(b, x, lengths):
+    """The steps (steps, batch, ...) in reverse order, of sequences of some lengths, or of all steps."""
+    return b.flip(x, 0) if lengths is None else reverse_sequence_of(b, x, lengths, 1, 0)
 
 
 def less(array, zero):

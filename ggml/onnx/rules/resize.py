@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import ggml
-
+from ..recording import ggml
 from ..values import F32, OnHost, count, extents, is_float
 from . import rule
 from .elementwise import round_half_even
@@ -73,6 +72,15 @@ def weights(node, x, n, scale):
     return out
 
 
+def repeats(node, mode, scale):
+    """Whether a scale repeats each entry of an axis, however many there are."""
+    if node.attr("mode", "nearest") != "nearest" or mode not in ("asymmetric", "half_pixel") or scale % 1 or scale < 2:
+        return False
+    n, wide = 4, 4 * int(scale)  # in these modes, coordinates do not depend on the size
+    matrix = weights(node, coordinates(mode, n, wide, scale, (0, 1)), n, scale)
+    return bool((matrix[np.arange(wide), np.arange(wide) // int(scale)] == 1).all())
+
+
 def apply(b, x, axis, matrix):
     """Multiplies an axis by a matrix that is mostly zeros: by gathering, weighted sums, or a product."""
     used = matrix != 0
@@ -135,7 +143,7 @@ def resize(b, node, x, *operands):
         scales, sizes = policy(node, [x.shape[a] for a in axes], sizes.astype(int))
     else:
         scales = np.asarray(scales, np.float64)
-        sizes = [int(math.floor(x.shape[a] * s)) for a, s in zip(axes, scales)]
+        sizes = [x.shape[a] * int(s) if s == int(s) else math.floor(x.shape[a] * s) for a, s in zip(axes, scales)]
     mode = node.attr("coordinate_transformation_mode", "half_pixel")
     y = interpolated(b, node, x, axes, sizes, scales, mode)
     if y:
@@ -144,6 +152,9 @@ def resize(b, node, x, *operands):
     result, repeated = x, list(x.shape)
     for i, (a, size, scale) in enumerate(zip(axes, sizes, scales)):
         n = x.shape[a]
+        if rank <= 4 and repeats(node, mode, scale):
+            repeated[a] = size
+            continue
         span = (roi[i], roi[i + len(axes)]) if mode == "tf_crop_and_resize" and roi is not None else (0, 1)
         if scale == 1 and mode != "tf_crop_and_resize":  # whatever the mode says of coordinates
             continue

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-import ggml
-
 from ..graph import numpy_type
-from ..values import I64, Known, OnHost, Tensor, count
+from ..recording import ggml
+from ..values import I64, Known, OnHost, Tensor, broadcast, count
 from . import rule
 
 ROW = 16  # numbers from which moving a row by its index takes no longer than moving a part
@@ -26,7 +25,7 @@ def entries(b, node, *values):
     return b.constant(found if node.attr("vector") else found[0], I64)
 
 
-rule("Shape")(lambda b, node, x: b.constant(x.shape[node.attr("start", 0) : node.attr("end")], I64))
+rule("Shape")(lambda b, node, x: b.constant(list(x.shape[node.attr("start", 0) : node.attr("end")]), I64))
 rule("Size")(lambda b, node, x: b.constant(count(x.shape), I64))
 
 
@@ -95,7 +94,7 @@ rule("Transpose")(lambda b, node, x: b.transpose(x, node.attr("perm") or range(l
 
 @rule("Expand")
 def expand(b, node, x, dims):
-    return b.expand(x, np.broadcast_shapes(x.shape, tuple(b.ints(dims))))
+    return b.expand(x, broadcast(x.shape, tuple(b.ints(dims))))
 
 
 @rule("Tile")
@@ -126,11 +125,18 @@ def slices(b, node, x, starts=None, ends=None, axes=None, steps=None):
     starts, ends = parameter(b, node, "starts", starts), parameter(b, node, "ends", ends)
     axes = parameter(b, node, "axes", axes, range(len(starts)))
     for start, end, axis, step in zip(starts, ends, axes, b.ints(steps, [1] * len(starts))):
-        chosen = range(x.shape[axis])[slice(start, None if step < 0 and end < -x.shape[axis] else end, step)]
-        if not chosen:
+        first, n = chosen(x.shape[axis], start, end, step)
+        if n == 0:
             return Known(np.empty([0 if i == axis % len(x.shape) else d for i, d in enumerate(x.shape)], x.dtype))
-        x = b.slice(x, axis, chosen.start, len(chosen), step)
+        x = b.slice(x, axis, first, n, step)
     return x
+
+
+def chosen(size, start, end, step):
+    """The first entry of an axis that a slice chooses, and their number."""
+    least, most = (0, size) if step > 0 else (-1, size - 1)
+    first, last = (min(max(i + size if i < 0 else i, least), most) for i in (start, end))
+    return first, max(-((first - last) // step), 0)
 
 
 @rule("Pad")

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-import ggml
-
+from ..recording import ggml
 from ..values import Known, count, floats
 from . import rule
 from .conv import places, window

@@ -1,0 +1,306 @@
+"""Recording how a graph is built, to build it again for operands of other sizes without asking any rule.
+
+Rules call the functions of ggml through `ggml` of this module. While a graph is recorded, what they take for its
+context is a `Recorder`: it keeps each call, with the places of the sizes and of earlier results among its arguments. A
+`Recipe` repeats the calls for other sizes, if all conditions hold under which rules have decided: those on sizes
+(sizes.Terms), and those on tensors, which `ask` records.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import operator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import ggml as _ggml
+
+from .sizes import Size, UnrecordedError, int_of
+from .values import Feed, Known, Tensor, rough_bounds
+
+CTX, ARENA = 0, 1  # results that are there before the first step: the context, and the arena of constants
+ANY = object()  # the expectation of a step that may give anything
+
+
+class Trace:
+    """Where a Known value comes from that depends on sizes: its numbers, or the step that makes its array."""
+
+    __slots__ = ("recorder", "sizes", "step")
+
+    def __init__(self, recorder, sizes=None, step=None):
+        self.recorder, self.sizes, self.step = recorder, sizes, step
+
+    def read(self):
+        """Makes the value a condition, because somebody reads it."""
+        if self.sizes is None:
+            raise UnrecordedError("values that depend on sizes decide the graph")
+        for size in self.sizes:
+            int(size)
+
+
+def vector(shape, dtype, *numbers):
+    """An array of numbers."""
+    return np.array(numbers, dtype).reshape(shape)
+
+
+class Recorder:
+    """What stands for the context of a graph that is recorded.
+
+    ctx: the context; terms: the arithmetic of sizes.
+    """
+
+    def __init__(self, ctx, arena, terms):
+        self.ctx, self.arena, self.terms = ctx, arena, terms
+        self.steps: list[tuple] = []  # (function, arguments, [(argument, size)], [(argument, result)], expectation)
+        self.results = [ctx, arena]
+        self.places: dict[int, int] = {}  # of the results that are tensors, by their addresses
+        self.own: set[int] = set()  # the addresses of all tensors in the context
+        self.last = None  # the last one of them
+
+    def step(self, function, *args, refs=(), expected=ANY):
+        """The place of the result of function(*args), of which refs are (argument, result)."""
+        values, sizes, refs = list(args), [], list(refs)
+        for i, a in enumerate(args):
+            if type(a) is Size:
+                sizes.append((i, a.place))
+                values[i] = a.value
+            elif isinstance(a, ctypes._Pointer):
+                address = ctypes.addressof(a.contents)
+                if (place := self.places.get(address)) is not None:
+                    refs.append((i, place))
+                elif address in self.own:
+                    raise UnrecordedError("a tensor that is no result of a function")
+        given = list(values)
+        for i, place in refs:
+            given[i] = self.results[place]
+            values[i] = None
+        result = function(*given)
+        self.see()
+        self.steps.append((function, values, sizes, refs, result if expected is not ANY else ANY))
+        self.results.append(result)
+        if isinstance(result, ctypes._Pointer):
+            self.places[ctypes.addressof(result.contents)] = len(self.results) - 1
+        return len(self.results) - 1
+
+    def see(self):
+        """Notes the tensors that a step has made."""
+        while (
+            t := _ggml.ggml_get_next_tensor(self.ctx, self.last) if self.last else _ggml.ggml_get_first_tensor(self.ctx)
+        ):
+            self.last = t
+            self.own.add(ctypes.addressof(t.contents))
+
+    def call(self, function, *args):
+        """The tensor that a function of ggml makes in the context."""
+        return self.results[self.step(function, None, *args, refs=[(0, CTX)])]
+
+    def ask(self, function, t):
+        """What a function says about a tensor: a condition."""
+        return self.results[self.step(function, t, expected=True)]
+
+    # Known values that depend on sizes
+
+    def numbers(self, numbers, shape, dtype):
+        """The Known value of a list of sizes and numbers, in a shape."""
+        known = Known(vector(shape, dtype, *map(int_of, numbers)))
+        known.trace = Trace(self, numbers)
+        return known
+
+    def source(self, known):
+        """The place of the array of a Known value."""
+        trace = known.trace
+        if trace is None:
+            return self.step(lambda array: array, known.array)
+        if trace.step is None:
+            trace.step = self.step(vector, known.shape, known.dtype, *trace.sizes)
+        return trace.step
+
+    def array(self, function, values, shape):
+        """The Known value function(*arrays) of the arrays of values, in a shape."""
+        refs = [(i, self.source(v)) for i, v in enumerate(values) if v is not None]
+        place = self.step(function, *[None] * len(values), refs=refs)
+        known = Known(self.results[place])
+        if known.shape != tuple(map(int_of, shape)):
+            raise UnrecordedError(f"{known.shape} is not the shape {shape}")
+        known.shape, known.trace = tuple(shape), Trace(self, step=place)
+        return known
+
+    def tensor(self, function, known):
+        """The tensor function(arena, array) of a Known value, made once."""
+        if function not in known.tensors:
+            place = self.step(function, None, None, refs=[(0, ARENA), (1, self.source(known))])
+            known.tensors[function] = self.results[place]
+        return known.tensors[function]
+
+    def bounds(self, known):
+        """Bounds of a Known value."""
+        return self.results[self.step(rough_bounds, None, refs=[(0, self.source(known))], expected=True)]
+
+
+def taking(places):
+    """What takes the entries at some places out of a list, as a tuple."""
+    return operator.itemgetter(*places) if len(places) > 1 else lambda cells: tuple(cells[p] for p in places)
+
+
+class Steps:
+    """The steps of a Recorder, to be repeated: each takes its arguments out of one list of all values.
+
+    The list has the values of the terms, the constants, and the results; `first` is the place of the first result.
+    """
+
+    def __init__(self, recorder):
+        holes = [dict((*sizes, *((i, ~place) for i, place in refs))) for _, _, sizes, refs, _ in recorder.steps]
+        given = [step[1] for step in recorder.steps]
+        self.constants = [v for values, hole in zip(given, holes) for i, v in enumerate(values) if i not in hole]
+        own = itertools.count(len(recorder.terms.values))
+        self.first = len(recorder.terms.values) + len(self.constants)
+        self.steps = []
+        for (function, values, _, _, expected), hole in zip(recorder.steps, holes):
+            places = [hole[i] if i in hole else next(own) for i in range(len(values))]
+            places = [self.first + ~p if p < 0 else p for p in places]
+            self.steps.append((function, taking(places), expected))
+
+    def repeated(self, found, ctx, arena):
+        """All values for other values of the terms; None if a question about a tensor has another answer."""
+        cells = [*found, *self.constants, ctx, arena]
+        for function, arguments, expected in self.steps:
+            result = function(*arguments(cells))
+            if expected is not ANY and result != expected:
+                return None
+            cells.append(result)
+        return cells
+
+
+class Recipe:
+    """How a graph is built for operands of a pattern: symbols and fixed numbers in place of their dimensions.
+
+    kinds: what the operands are besides; shapes: for each operand a number or (symbol,) for each dimension, None for
+    what has no shape; names: of the tensors in the order of their making; live: the values by name that the graph has
+    to give.
+    """
+
+    def __init__(self, recorder, kinds, shapes, feeds, names, live, entries):
+        self.terms, self.kinds, self.shapes = recorder.terms, kinds, shapes
+        self.arena = recorder.arena  # some constants of the first graph are those of all
+        self.names, self.entries = names, entries
+        self.feeds = [(f, f.shape, recorder.places[ctypes.addressof(f.tensor.t.contents)]) for f in feeds]
+        self.live = {name: self.origin(recorder, value) for name, value in live.items()}
+        self.steps = Steps(recorder)
+
+    @staticmethod
+    def origin(recorder, value):
+        """The value, its shape, and the place of its tensor or array; None: the value itself serves all graphs."""
+        if isinstance(value, Tensor):
+            return value, value.shape, recorder.places.get(ctypes.addressof(value.t.contents))
+        if isinstance(value, Known) and value.trace:
+            return value, value.shape, recorder.source(value)
+        if isinstance(value, (Known, Feed, type(None))):
+            return value, None, None
+        raise UnrecordedError("a sequence")
+
+    def symbols(self, shapes):
+        """The numbers of the symbols for the shapes of operands, or None if they are of another pattern."""
+        found: dict[int, int] = {}
+        for pattern, shape in zip(self.shapes, shapes):
+            if len(pattern or ()) != len(shape or ()):
+                return None
+            for p, n in zip(pattern or (), shape or ()):
+                if p != n and not (type(p) is tuple and n and found.setdefault(p[0], n) == n):
+                    return None
+        return [found[i] for i in range(self.terms.symbols)]
+
+    def built(self, builder, shapes):
+        """What a Plan needs to know about the graph for operands of some shapes; None if this is not the recipe."""
+        symbols = self.symbols(shapes)
+        found = symbols and self.terms.evaluated(symbols)
+        if not found:
+            return None
+        cells = self.steps.repeated(found, builder.ctx, builder.arena)
+        return cells and self.completed(builder, cells)
+
+    def completed(self, builder, cells):
+        """The Built of all values."""
+        results = cells[self.steps.first :]
+
+        def concrete(shape):
+            return tuple(cells[n.place] if type(n) is Size else n for n in shape)
+
+        for feed, shape, place in self.feeds:
+            own = Feed(feed.name, concrete(shape), feed.dtype, feed.bounds)
+            own.tensor = Tensor(results[place], own.shape, own.dtype, own.bounds)
+            builder.feeds.append(builder.as_input(own))
+        env = {}
+        for name, (value, shape, place) in self.live.items():
+            if isinstance(value, Tensor):
+                t = value.t if place is None else results[place]
+                value = Tensor(t, concrete(shape), value.dtype, value.bounds)
+            elif place is not None:
+                value = Known(results[place])
+            env[name] = value
+        builder.name(self.names)
+        return Built(env, self.entries, builder)
+
+
+class Built(NamedTuple):
+    """A graph of a recipe: what a Plan reads of a Lowering."""
+
+    env: dict[str, Any]
+    entries: list[tuple]
+    builder: Any
+
+
+def pattern_of(before, shapes):
+    """The shapes with symbols for what differs from the shapes before, and the numbers of the symbols.
+
+    None if there is no such pattern. Dimensions that were equal and are equal have one symbol.
+    """
+    pairs: dict[tuple, int] = {}
+    pattern: list[tuple | None] = []
+    for old, new in zip(before, shapes):
+        if (old is None) != (new is None) or old is not None and (len(old) != len(new) or 0 in (*old, *new)):
+            return None
+        pattern.append(
+            new and tuple(n if m == n else (pairs.setdefault((m, n), len(pairs)),) for m, n in zip(old, new))
+        )
+    return (pattern, [n for _, n in pairs]) if pairs else None
+
+
+def sized(pattern, terms):
+    """The shapes of a pattern with sizes."""
+    sizes = [Size(terms, i, n) for i, n in enumerate(terms.values[: terms.symbols])]
+    return [p and tuple(sizes[n[0]] if type(n) is tuple else n for n in p) for p in pattern]
+
+
+def recordable(function):
+    """The function of ggml; with a Recorder for its context, the call is recorded."""
+
+    @functools.wraps(function)
+    def call(*args):
+        if args and type(args[0]) is Recorder:
+            return args[0].call(function, *args[1:])
+        return function(*args)
+
+    return call
+
+
+class Functions:
+    """The names of a module, whose functions can be recorded."""
+
+    def __init__(self, module, **more):
+        self.module = module
+        vars(self).update(more)
+
+    def __getattr__(self, name):
+        value = getattr(self.module, name)
+        value = recordable(value) if callable(value) and not isinstance(value, type) else value
+        setattr(self, name, value)
+        return value
+
+
+if TYPE_CHECKING:
+    ggml = _ggml
+else:
+    ggml = Functions(_ggml, ext=Functions(_ggml.ext))

@@ -1,0 +1,189 @@
+"""All steps of an LSTM or a GRU as one node of a graph, for states of which the weights lie in a cache.
+
+As single nodes, a step of so few numbers takes longer to make, and to hand to threads, than to compute; and a graph of
+as many steps as there are serves sequences of one length only. Tasks share the rows of the batch and the directions. A
+state has up to MOST elements, so that a task needs no memory but the stack.
+"""
+from libc.stdint cimport int64_t, uintptr_t
+from libc.string cimport memcpy
+
+from .._core cimport ggml_tensor
+
+cdef extern from *:
+    """
+    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+    #define GG_VECTORS __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
+    #elif defined(__GNUC__) && !defined(__clang__)
+    #define GG_VECTORS __attribute__((optimize("O3")))
+    #else
+    #define GG_VECTORS
+    #endif
+    #include <stddef.h>
+    #include <string.h>
+
+    // y[j] += the sum of x[k] * m[k * stride + j]
+    GG_VECTORS static void gg_add_product(float *restrict y, const float *restrict x, const float *restrict m,
+                                          size_t rows, size_t columns, size_t stride) {
+        size_t k = 0;
+        for (; k + 4 <= rows; k += 4) {
+            const float *a = m + k * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+            const float p = x[k], q = x[k + 1], r = x[k + 2], s = x[k + 3];
+            for (size_t j = 0; j < columns; j++) y[j] += (p * a[j] + q * b[j]) + (r * c[j] + s * d[j]);
+        }
+        for (; k < rows; k++)
+            for (size_t j = 0; j < columns; j++) y[j] += x[k] * m[k * stride + j];
+    }
+
+    // e^x for x that is limited to [-87, 87]: 2^n times a Taylor polynomial of what remains
+    static inline float gg_exp_limited(float x) {
+        const float up = x > 87.0f ? 87.0f : x, v = up < -87.0f ? -87.0f : up;
+        const float n = (v * 1.44269504f + 12582912.0f) - 12582912.0f;
+        const float r = (v - n * 0.693359375f) + n * 2.12194440e-4f;
+        float p = 1.0f / 5040;
+        p = p * r + 1.0f / 720;
+        p = p * r + 1.0f / 120;
+        p = p * r + 1.0f / 24;
+        p = p * r + 1.0f / 6;
+        p = p * r + 0.5f;
+        p = p * r + 1.0f;
+        p = p * r + 1.0f;
+        const int bits = ((int)(n == n ? n : 0.0f) + 127) << 23;
+        float scale;
+        memcpy(&scale, &bits, sizeof scale);
+        return p * scale;
+    }
+
+    GG_VECTORS static void gg_sigmoid(float *x, size_t n) {
+        for (size_t i = 0; i < n; i++) x[i] = 1.0f / (1.0f + gg_exp_limited(-x[i]));
+    }
+
+    GG_VECTORS static void gg_tanh(float *x, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+            const float v = x[i], s = v * v;  // near 0, where 1 would hide the result, its Taylor polynomial
+            const float near = v * (1 + s * (-1.0f / 3 + s * (2.0f / 15 + s * (-17.0f / 315))));
+            const float far = 1.0f - 2.0f / (1.0f + gg_exp_limited(2.0f * v));
+            x[i] = s < 0.01f ? near : far;
+        }
+    }
+    """
+    void gg_add_product(float *y, const float *x, const float *m, size_t rows, size_t columns,
+                        size_t stride) noexcept nogil
+    void gg_sigmoid(float *x, size_t n) noexcept nogil
+    void gg_tanh(float *x, size_t n) noexcept nogil
+
+cdef enum:
+    MOST = 256          # elements of a state
+
+cdef enum Kind:
+    LSTM, GRU, GRU_RESET_AFTER
+
+
+cdef int64_t count(const ggml_tensor *t) noexcept nogil:
+    return t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3]
+
+
+cdef void lstm_step(float *g, const float *r, const float *h, float *c, float *out, size_t n) noexcept nogil:
+    """A step of one sequence: g are the gates i, o, f, c of the inputs, which are overwritten."""
+    cdef size_t i
+    gg_add_product(g, h, r, n, 4 * n, 4 * n)
+    gg_sigmoid(g, 3 * n)
+    gg_tanh(g + 3 * n, n)
+    for i in range(n):
+        c[i] = g[2 * n + i] * c[i] + g[i] * g[3 * n + i]
+        out[i] = c[i]
+    gg_tanh(out, n)
+    for i in range(n):
+        out[i] *= g[n + i]
+
+
+cdef void gru_step(float *g, const float *r, const float *h, const float *bias, float *out, size_t n,
+                   bint after) noexcept nogil:
+    """The same of a GRU, with gates z, r, h; after: r multiplies the product of the state, with its bias."""
+    cdef float[MOST] own
+    cdef size_t i
+    gg_add_product(g, h, r, n, 2 * n, 3 * n)
+    if after:
+        for i in range(2 * n):
+            g[i] += bias[i]
+    gg_sigmoid(g, 2 * n)
+    if after:
+        memcpy(own, bias + 2 * n, n * sizeof(float))
+        gg_add_product(own, h, r + 2 * n, n, n, 3 * n)
+        for i in range(n):
+            g[2 * n + i] += g[n + i] * own[i]
+    else:
+        for i in range(n):
+            own[i] = g[n + i] * h[i]
+        gg_add_product(g + 2 * n, own, r + 2 * n, n, n, 3 * n)
+    gg_tanh(g + 2 * n, n)
+    for i in range(n):
+        out[i] = g[2 * n + i] + g[i] * (h[i] - g[2 * n + i])
+
+
+cdef void run(ggml_tensor *dst, int ith, int nth, Kind kind) noexcept nogil:
+    """All steps. The operands are contiguous and F32:
+
+    gates (steps, directions, batch, gates * n) of the inputs; r (directions, n, gates * n), transposed; h (directions,
+    batch, n); then c, which is like h (LSTM), or a bias (directions, gates * n). The result has a row of the states
+    (directions, batch, n) for each step, and for an LSTM one of the last c. Tensors that do not fit are left alone.
+    """
+    cdef const ggml_tensor *gates = dst.src[0]
+    cdef const ggml_tensor *r = dst.src[1]
+    cdef const ggml_tensor *h = dst.src[2]
+    cdef const ggml_tensor *more = dst.src[3]
+    cdef int64_t n = h.ne[0], wide = (4 if kind == LSTM else 3) * n, batch = h.ne[1], directions = h.ne[2] * h.ne[3]
+    cdef int64_t rows = batch * directions, steps = dst.ne[1] - (kind == LSTM), d, b
+    cdef float *y = <float *>dst.data
+    cdef int turn = -1
+    cdef bint fits = 0 < n <= MOST and steps > 0 and count(gates) == steps * rows * wide
+    fits = fits and count(r) == directions * n * wide and count(dst) == dst.ne[1] * rows * n
+    fits = fits and count(more) == (rows * n if kind == LSTM else directions * wide)
+    if not fits:
+        return
+    for d in range(directions):
+        for b in range(batch):
+            turn = turn + 1 if turn + 1 < nth else 0
+            if turn == ith:
+                run_row(d * batch + b, rows, steps, n, wide, <const float *>gates.data,
+                        <const float *>r.data + d * n * wide, <const float *>h.data,
+                        <const float *>more.data + (0 if kind == LSTM else d * wide), y, kind)
+
+
+cdef void run_row(int64_t row, int64_t rows, int64_t steps, int64_t n, int64_t wide, const float *gates,
+                  const float *r, const float *h, const float *more, float *y, Kind kind) noexcept nogil:
+    """The steps of one sequence in one direction."""
+    cdef float[4 * MOST] g
+    cdef const float *before = h + row * n
+    cdef float *c = y + (steps * rows + row) * n
+    cdef float *out
+    cdef int64_t t
+    if kind == LSTM:
+        memcpy(c, more + row * n, n * sizeof(float))
+    for t in range(steps):
+        memcpy(g, gates + (t * rows + row) * wide, wide * sizeof(float))
+        out = y + (t * rows + row) * n
+        if kind == LSTM:
+            lstm_step(g, r, before, c, out, n)
+        else:
+            gru_step(g, r, before, more, out, n, kind == GRU_RESET_AFTER)
+        before = out
+
+
+cdef void run_lstm(ggml_tensor *dst, int ith, int nth, void *_data) noexcept nogil:
+    run(dst, ith, nth, LSTM)
+
+
+cdef void run_gru(ggml_tensor *dst, int ith, int nth, void *_data) noexcept nogil:
+    run(dst, ith, nth, GRU)
+
+
+cdef void run_gru_reset_after(ggml_tensor *dst, int ith, int nth, void *_data) noexcept nogil:
+    run(dst, ith, nth, GRU_RESET_AFTER)
+
+
+LARGEST = MOST
+FUNCTIONS = {  # addresses for ggml_custom_4d
+    "LSTM": <uintptr_t>&run_lstm,
+    "GRU": <uintptr_t>&run_gru,
+    "GRU, reset after": <uintptr_t>&run_gru_reset_after,
+}

@@ -1,0 +1,93 @@
+"""Recurrent networks of few sequences, all steps of which are one node of compiled code (recurrence.pyx)."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx.helper import make_node as node  # noqa: E402
+from small_onnx import model as model_of  # noqa: E402
+
+import ggml  # noqa: E402
+import ggml.onnx  # noqa: E402
+from ggml.onnx.rules import recurrent  # noqa: E402
+
+STEPS, INPUTS = 6, 5
+KINDS = {"LSTM": 4, "GRU": 3, "GRU, reset after": 3}
+
+
+def network(kind, hidden, batch, directions, bias, states):
+    """A model of one operator and its operands."""
+    dice, op, gates = np.random.default_rng(hidden), kind[:4].strip(","), KINDS[kind]
+
+    def numbers(*shape):
+        return (dice.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
+
+    constants = {"w": numbers(directions, gates * hidden, INPUTS), "r": numbers(directions, gates * hidden, hidden)}
+    inputs = {"x": 3 * numbers(STEPS, batch, INPUTS)}
+    if bias:
+        constants["b"] = numbers(directions, 2 * gates * hidden)
+    names = ["h", "c"][: 2 if op == "LSTM" else 1] if states else []
+    inputs.update((n, numbers(directions, batch, hidden)) for n in names)
+    attrs = {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else "reverse"}
+    if op == "GRU":
+        attrs["linear_before_reset"] = int(kind != "GRU")
+    outputs = ["y", "last", "cell"][: 3 if op == "LSTM" else 2]
+    operands = ["x", "w", "r", "b" if bias else "", "", *names]
+    return model_of([node(op, operands, outputs, **attrs)], inputs, outputs, constants), inputs
+
+
+def operations(model, inputs):
+    """The operations of a model's graph."""
+    graph = model.graph(inputs)
+    return [ggml.ggml_graph_node(graph, i).contents.op for i in range(ggml.ggml_graph_n_nodes(graph))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("hidden", [1, 3, 18, 256])
+def test_against_single_nodes(kind, hidden, monkeypatch):
+    for batch, directions, bias, states in itertools.product((1, 3), (1, 2), (False, True), (False, True)):
+        proto, inputs = network(kind, hidden, batch, directions, bias, states)
+        monkeypatch.setattr(recurrent, "BATCH", 4)
+        models = [ggml.onnx.load(proto, threads=n) for n in (1, 2)]
+        one, threads = (m.run(inputs) for m in models)
+        assert operations(models[0], inputs).count(ggml.GGML_OP_CUSTOM) == 1
+        monkeypatch.setattr(recurrent, "BATCH", 0)
+        nodes = ggml.onnx.load(proto, threads=1)
+        for a, b, c in zip(one, threads, nodes.run(inputs)):
+            assert a.shape == c.shape and a.tobytes() == b.tobytes()
+            np.testing.assert_allclose(a, c, rtol=1e-5, atol=1e-6)
+        assert ggml.GGML_OP_CUSTOM not in operations(nodes, inputs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_numbers(kind):
+    """NaN goes through, gates are limited where exponentials overflow, and numbers near 0 keep their digits."""
+    proto, inputs = network(kind, 4, 2, 1, True, True)
+    model = ggml.onnx.load(proto)
+    inputs["x"][3, 0, 0] = np.nan
+    y = model.run(inputs)[0]
+    assert np.isnan(y[:4, :, 0]).all() and np.isfinite(y[4:]).all() and np.isfinite(y[:, :, 1]).all()  # in reverse
+    inputs["x"][...] = 1e6
+    assert np.isfinite(model.run(inputs)[0]).all() and abs(model.run(inputs)[0]).max() <= 1.01
+    tiny = {"x": np.zeros((2, 1, INPUTS), np.float32)}
+    tiny["x"][0, 0, 0] = 1e-12
+    w = np.zeros((1, 4, INPUTS), np.float32)
+    w[0, 3, 0] = 1  # only the candidate: c is sigmoid(0) tanh(x), and y is sigmoid(0) tanh(c)
+    operands = {"w": w, "r": np.zeros((1, 4, 1), np.float32)}
+    found = ggml.onnx.load(model_of([node("LSTM", ["x", "w", "r"], ["y"], hidden_size=1)], tiny, ("y",), operands))
+    np.testing.assert_allclose(found.run(tiny)[0].ravel(), [0.25e-12, 0.125e-12], rtol=1e-5)
+
+
+def test_others_are_single_nodes():
+    """Many rows, large states, one step and further functions."""
+    one = {"x": np.ones((1, 1, INPUTS), np.float32)}
+    cases = [(network("LSTM", 4, 1, 1, False, False)[0], one)]
+    cases[0][0].graph.input[0].type.tensor_type.ClearField("shape")
+    cases += [network("LSTM", 4, 5, 1, False, False), network("GRU", 257, 1, 1, False, False)]
+    proto, inputs = network("GRU", 4, 1, 1, False, False)
+    proto.graph.node[0].attribute.extend(node("GRU", [], [], activations=["HardSigmoid", "Tanh"]).attribute)
+    for case in (*cases, (proto, inputs)):
+        assert ggml.GGML_OP_CUSTOM not in operations(ggml.onnx.load(case[0]), case[1])
