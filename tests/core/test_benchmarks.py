@@ -147,3 +147,21 @@ def test_files_of_models_have_the_shapes_of_their_names(load):
     billions = {name: files.parameters(shape) / 1e9 for name, shape in files.SHAPES.items()}
     for name, expected in (("SmolLM2-135M", 0.135), ("Qwen3-0.6B", 0.6), ("LLaMA-1B", 1.24), ("LLaMA-8B", 8.03)):
         assert billions[name] == pytest.approx(expected, rel=0.01)
+
+
+def test_files_of_architectures_are_those_that_convert_plans(load, tmp_path):
+    for library in ("safetensors", "tokenizers"):
+        pytest.importorskip(library)
+    import hf_models
+    import numpy as np
+
+    from ggml import models
+
+    program, kind = load("architectures"), "granitehybrid"
+    record = hf_models.record(kind)
+    hf_models.write_folder(tmp_path / kind, record["config"], record["shapes"])
+    program.write_file(tmp_path, kind)
+    with models.load(tmp_path / f"{kind}.gguf", threads=1) as model:
+        assert model.config.arch == kind and np.isfinite(model.logits([5, 6, 7])).all()
+    (tmp_path / "rates.json").write_text(json.dumps({kind: {"read": {"ggml": 30, "llama_cpp": 20}, "write": {}}}))
+    assert "| 30 | 1.50 |" in program.table(tmp_path)
