@@ -8,7 +8,8 @@ A child process calls some functions and prints each call before it makes it. If
 printed. The exit status is 1 if a child died, hung or used more than MEMORY_LIMIT, or if a call raised an exception
 that is not in EXPECTED or whose message does not begin with the function's name. Arguments are freed handles, small
 numbers, unmapped addresses, structs of random bytes and the like, but not wrong addresses within live memory, which
-functions cannot detect.
+functions cannot detect. The methods of some arguments (`__index__`, `__del__`, ...) wait for a call of another thread,
+which frees a context: no call may keep it waiting.
 """
 
 import argparse
@@ -17,10 +18,12 @@ import faulthandler
 import inspect
 import operator
 import os
+import queue
 import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import ggml
@@ -33,6 +36,8 @@ except ImportError:  # Windows
     resource = None
 
 TIME_LIMIT = 300  # seconds for a child
+WAIT_LIMIT = 60  # seconds for a call of another thread
+WAITED = 3  # exit status of a child in which such a call has kept waiting
 MEMORY_LIMIT = 2 << 30  # bytes for a child
 EXPECTED = (TypeError, ValueError, MemoryError, RuntimeError, OSError, IndexError, OverflowError, KeyError)
 # These end the process by design, print a back-trace, keep a callback for later, declare a function, or load code.
@@ -90,6 +95,57 @@ def functions(prefix):
     return found
 
 
+# ---- objects with code of a program ----
+class Other(threading.Thread):
+    """Another thread. Calls of the library that it makes must end, whatever runs the code that waits for them."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.asked, self.done = queue.SimpleQueue(), queue.SimpleQueue()
+        self.start()
+
+    def run(self):
+        params = ggml.ggml_init_params(mem_size=4096, mem_buffer=None, no_alloc=False)
+        while True:
+            self.asked.get()
+            ggml.ggml_free(ggml.ggml_init(params))
+            ggml.ggml_threadpool_params_default(1)
+            self.done.put(None)
+
+    def wait(self):
+        if threading.current_thread() is self:  # which lets go of an object
+            return
+        self.asked.put(None)
+        try:
+            self.done.get(timeout=WAIT_LIMIT)
+        except queue.Empty:
+            faulthandler.dump_traceback(all_threads=True)
+            os._exit(WAITED)
+
+
+def waiting(other):
+    """Objects whose methods wait for a call of another thread."""
+
+    def after(value):
+        return lambda *args: other.wait() or value
+
+    def made(base, **methods):
+        return type("Waiting", (base,), {name: after(value) for name, value in methods.items()})
+
+    number = {"__index__": 2, "__float__": 2.0, "__bool__": True}
+    parts = [
+        made(object, **number)(), made(object, __index__=-1)(), made(object, __repr__="waiting")(),
+        made(object, __fspath__="file")(), made(object, __call__=True, __del__=None)(),
+        made(object, __getattr__=None)(), made(object, __len__=1, __getitem__=1, __iter__=iter((1, 2)))(),
+        made(object, __buffer__=memoryview(bytes(64)))(), made(int, __index__=2, __eq__=True, __hash__=1)(2),
+        made(list, __getitem__=1, __len__=4)([1, 2, 3, 4]), made(bytearray, __del__=None)(64),
+        made(str, encode=b"text")("text"),
+    ]  # fmt: skip
+    for name in ("_as_parameter_", "_obj", "value"):
+        parts.append(type("Waiting", (object,), {name: property(after(ctypes.c_int(3)))})())
+    return [*parts, type("Waiting", (ctypes.c_int,), {"value": property(after(3))})(3)]
+
+
 # ---- arguments -------------------------------------------------------------------------------------------------------
 class Factory:
     """Creates objects of one of the two surfaces."""
@@ -138,8 +194,9 @@ class Factory:
 class Arguments(Factory):
     """Live objects of all kinds, freed ones, and values that are neither."""
 
-    def __init__(self, rng, api):
+    def __init__(self, rng, api, other):
         super().__init__(rng, api)
+        self.waiting = waiting(other)
         ctx, gone = self.context(), self.context()
         stale = [self.tensors(gone)[0], self.graph(gone)]
         api.ggml_free(gone)
@@ -228,6 +285,8 @@ class Arguments(Factory):
         """A random argument for a parameter: often a valid one, so that the call passes the first checks."""
         rng = self.rng
         kind = "gguf" if name == "ctx" and function.startswith("gguf_") else name
+        if rng.random() < 0.1:
+            return rng.choice(self.waiting)
         if name in MEMORY:
             return rng.choice(self.unmapped)
         if name in FUNCTIONS:
@@ -264,10 +323,10 @@ def child(seed, names, calls):
     out = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.chdir(tempfile.mkdtemp())
-    parameters = functions("")
+    parameters, other = functions(""), Other()
     for name in names:
         api = ggml.legacy if name.startswith("legacy.") else ggml
-        made = Arguments(rng, api)
+        made = Arguments(rng, api, other)
         invalidates = "free" in name or "reset" in name  # the next call needs new objects, which are never freed
         for _ in range(min(calls, 25) if invalidates else calls):
             args = made.arguments(name, parameters[name])
@@ -279,7 +338,7 @@ def child(seed, names, calls):
                 if wrong:
                     sys.exit(wrong)
             if invalidates:
-                made = Arguments(rng, api)
+                made = Arguments(rng, api, other)
         if resource and peak_memory() > MEMORY_LIMIT:
             sys.exit("used too much memory")
     os.write(out, b"done\n")

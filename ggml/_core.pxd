@@ -232,10 +232,22 @@ cdef str node_text(const ggml_tensor *t)
 # Around what the GIL is released for, and around callbacks: other threads may change everything meanwhile.
 #     section = section_pause(); ...; section_back(section)
 cdef int section_pause() noexcept nogil
+# In functions that Python calls in another way than those of the modules; ended by section_back().
+cdef int section_shared() noexcept nogil
 # Before what other threads look up is changed; also ended by section_back().
 cdef int section_alone() noexcept nogil
 cdef void section_back(int before) noexcept nogil
 cpdef bint has_gil() noexcept               # whether this build is for a Python with a GIL
+# function(value), which may run code of a program: outside of the section, since such code may wait for other threads.
+# If one of them was alone, what the call has looked up may be gone: it begins anew, in which `outside` returns what
+# `function` has returned. A call must therefore convert its arguments before it changes anything.
+cdef object outside(object (*function)(object), object value)
+# (a, b) for `outside`: the same tuple if the call begins anew.
+cdef tuple same_pair(object a, object b)
+# Keeps an object until the call has left its section: letting go of it may run code of a program too.
+cdef object let_go(object value)
+# function(*args), which runs code of a program or waits for files. What the call looks up has to be looked up again.
+cdef object paused(object function, tuple args)
 # Computes a call without the GIL and outside of the section, and returns its status.
 cdef int compute_outside(gg_call *call) noexcept
 # Between the two C may run callbacks of ctypes: raise_deferred() then raises what they raised in this thread.
@@ -259,6 +271,7 @@ cdef int arg_tensors(object value, int n, const char *name, ggml_tensor **out) e
 # A graph.
 cdef ggml_cgraph *arg_graph(object value, const char *name) except NULL
 # Integers: 64 bits, 32 bits, and two that are not negative: a size in bytes and the size of a dimension.
+cdef bint is_a(object value, object type) noexcept      # isinstance by the real type: no code of a program runs
 cdef int64_t arg_int(object value, const char *name) except? -1
 cdef int arg_int32(object value, const char *name) except? -1
 cdef size_t arg_size(object value, const char *name) except? 0
@@ -278,6 +291,13 @@ cdef void *arg_address(object value, const char *name) except? NULL
 # The same, written to `out`, with at least `need` bytes. A size that is not known is not checked, only whether memory
 # is mapped there.
 cdef int arg_buffer(object value, const char *name, size_t need, void **out) except -1
+# A struct of a ctypes type: the argument itself, what it points to, or that of byref; None for other objects.
+cdef object pointed(object value, object struct)
+# What `outside` calls for numbers, truth values, tuples of sequences.
+cdef object int_of(object value)
+cdef object float_of(object value)
+cdef object truth_of(object value)
+cdef object tuple_of(object value)
 # The address of a C function: from an instance of callback_type or an address; None gives NULL.
 cdef void *arg_callback(object value, object callback_type, const char *name) except? NULL
 

@@ -5,10 +5,11 @@ import sys
 import threading
 import weakref
 
-from cpython.bytes cimport PyBytes_AsString
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_SetInterrupt
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact, PyLong_AsVoidPtr, PyLong_FromVoidPtr
+from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject, PyObject_TypeCheck, Py_TYPE
 from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_INCREF, Py_DECREF, Py_XDECREF
@@ -26,12 +27,18 @@ cdef extern from "runtime/engine.h" nogil:
     enum: GGML_UNARY_OP_COUNT
     void gg_clear_tensor(ggml_tensor *t)
 cdef extern from "_sections.h" nogil:
-    enum: GG_SHARED, GG_ALONE
+    enum: GG_OUTSIDE, GG_SHARED, GG_ALONE
     int gg_section_enter(int section)
     int gg_section_pause()
     void gg_section_back(int before)
+    int gg_section_here()
+    uint64_t gg_section_changes()
     int gg_sections_begin()
 cdef extern from "_sections.h":
+    PyObject *gg_anew
+    PyObject *gg_section_keep(PyObject *dict)
+    PyObject *gg_section_kept()
+    bint gg_section_anew(bint may)
     const char *gg_section_guard(PyObject *function, int section)
     void gg_uncounted(PyObject *o)
 cdef extern from "_pointers.h":
@@ -63,7 +70,8 @@ cdef extern from "runtime/memory.h" nogil:
     bint gg_readable(const void *addr, size_t size)
     ggml_context *gg_context_new(size_t mem_size, void *buffer, bint no_alloc)
     void gg_context_reset(ggml_context *ctx)
-    void gg_context_free(ggml_context *ctx)
+    gg_region *gg_context_free(ggml_context *ctx)
+    void gg_context_rest(gg_region *r)
     ggml_context *gg_context_find(const void *handle)
     size_t gg_context_used(const ggml_context *ctx)
     ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t *need)
@@ -143,38 +151,7 @@ cdef extern from *:
 
 engine = &gg_engine_table
 
-# ---- sections --------------------------------------------------------------------------------------------------------
-cdef int section_pause() noexcept nogil:
-    return gg_section_pause()
-
-cdef int section_alone() noexcept nogil:
-    return gg_section_enter(GG_ALONE)
-
-cdef void section_back(int before) noexcept nogil:
-    gg_section_back(before)
-
-cpdef bint has_gil() noexcept:
-    """Whether this build is for a Python with a GIL."""
-    return GG_HAS_GIL
-
-cdef int compute_outside(gg_call *call) noexcept:
-    cdef int status, section = gg_section_pause()
-    with nogil:
-        status = gg_compute(call)
-    gg_section_back(section)
-    return status
-
-def guard(function, shares):
-    """Lets a function run in a section from now on (bool: one that it shares). Does nothing where there is a GIL."""
-    cdef const char *problem = gg_section_guard(<PyObject *>function, GG_SHARED if shares else GG_ALONE)
-    if problem != NULL:
-        raise ImportError(f"ggml: {function!r} can't run without the GIL: {problem.decode()}")
-    gg_uncounted(<PyObject *>function)
-
-if not GG_HAS_GIL:
-    if gg_sections_begin():
-        raise ImportError("ggml: the system has no room for another variable of threads")
-    gg_change_begin, gg_change_end = section_alone, section_back
+include "_sections.pxi"
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
 cdef int enter(const char *name) noexcept:
@@ -212,6 +189,9 @@ cdef void *resized(void *block, size_t n, size_t size) except NULL:
     return moved
 
 cdef str repr_short(object value):
+    return outside(short_text, value)
+
+cdef object short_text(object value):
     cdef str text
     try:
         text = repr(value)
@@ -240,7 +220,11 @@ cdef object graph_p = _structs.ggml_cgraph_p
 cdef object simple_base = ctypes.c_int.__mro__[1]
 cdef object cdata_base = ctypes.c_int.__mro__[2]
 cdef object byref_type = type(ctypes.byref(ctypes.c_int()))
-cdef tuple address_types = (ctypes.c_void_p, ctypes.c_char_p, ctypes._Pointer, ctypes._CFuncPtr)
+cdef object void_p = ctypes.c_void_p
+cdef object pointer_base = ctypes._Pointer
+cdef object function_base = ctypes._CFuncPtr
+cdef object array_base = ctypes.Array
+cdef tuple address_types = (void_p, ctypes.c_char_p, pointer_base, function_base)
 cdef object sizeof_cdata = ctypes.sizeof
 cdef PyTypeObject *tensor_p_type = <PyTypeObject *>tensor_p
 cdef PyTypeObject *graph_p_type = <PyTypeObject *>graph_p
@@ -265,13 +249,17 @@ cdef inline object kept_by(object cdata):
         return <object>(<gg_cdata *><PyObject *>cdata).b_objects if (<gg_cdata *><PyObject *>cdata).b_objects else None
     return cdata._objects
 
-cdef inline bint is_cdata(object value) noexcept:
-    return PyObject_TypeCheck(value, <PyTypeObject *>cdata_base)
+cdef bint is_a(object value, object type) noexcept:
+    """As isinstance, which would ask value.__class__: objects may pretend."""
+    return PyObject_TypeCheck(value, <PyTypeObject *>type)
 
-cdef inline bint is_address(object value) noexcept:
+cdef inline bint is_cdata(object value) noexcept:
+    return is_a(value, cdata_base)
+
+cdef bint is_address(object value) noexcept:
     """Whether a ctypes object holds an address."""
     for type in address_types:
-        if PyObject_TypeCheck(value, <PyTypeObject *>type):
+        if is_a(value, type):
             return True
     return False
 
@@ -315,18 +303,33 @@ cdef object wrap_handle(void *handle):
     return PyLong_FromVoidPtr(handle) if handle != NULL else None
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
+# What these functions do may run code of a program: they are called by `outside`.
 cdef object scalar_value(object value):
     """The value of a ctypes scalar; other objects unchanged."""
-    return value.value if isinstance(value, simple_base) else value
+    return value.value if is_a(value, simple_base) else value
+
+cdef object int_of(object value):
+    return int(PyNumber_Index(scalar_value(value)))
+
+cdef object float_of(object value):
+    return <double>scalar_value(value)
+
+cdef object truth_of(object value):
+    return True if scalar_value(value) else False
+
+cdef object tuple_of(object value):
+    return tuple(value)
+
+cdef object call_of(object pair):
+    return pair[0](pair[1])
 
 cdef int64_t arg_int_slow(object value, const char *name) except? -1:
     """arg_int for everything except an int of at most 64 bits."""
-    cdef object i = scalar_value(value), low = -(1 << 63), high = (1 << 63) - 1
-    if not PyLong_CheckExact(i):
-        try:
-            i = i.__index__()
-        except (AttributeError, TypeError):
-            fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an integer")
+    cdef object i, low = -(1 << 63), high = (1 << 63) - 1
+    try:
+        i = outside(int_of, value)
+    except (AttributeError, TypeError):
+        fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an integer")
     if not low <= i <= high:
         fail(ValueError, f"{name.decode()} is {repr_short(i)}: need {low} to {high}")
     return i
@@ -362,7 +365,7 @@ cdef float arg_float(object value, const char *name) except? -1:
     if PyFloat_CheckExact(value):
         return <float>PyFloat_AS_DOUBLE(value)
     try:
-        return <float><double>scalar_value(value)
+        return <float><double>outside(float_of, value)
     except (TypeError, ValueError, OverflowError):
         fail(TypeError, f"{name.decode()} is {repr_short(value)}: need a number")
 
@@ -370,7 +373,7 @@ cdef bint arg_bool(object value, const char *name) except -1:
     if value is True or value is False:
         return value is True
     try:
-        return bool(scalar_value(value))
+        return outside(truth_of, value)
     except ValueError:
         fail(TypeError, f"{name.decode()} is {repr_short(value)}: need True or False")
 
@@ -387,26 +390,34 @@ cdef int arg_type(object value, const char *name) except -1:
         fail(ValueError, f"{name.decode()} is {type}: no tensor type has this number")
     return type
 
+cdef object text_of(object value):
+    value = scalar_value(value)
+    return value.encode() if isinstance(value, str) else value
+
 cdef bytes arg_text(object value, const char *name):
     if isinstance(value, bytes):
         return value
-    if isinstance(value, str):
-        try:
-            return value.encode()
-        except UnicodeEncodeError:
-            fail(ValueError, f"{name.decode()} is {repr_short(value)}: it can't be encoded as UTF-8")
-    value = scalar_value(value)
-    if isinstance(value, bytes):
-        return value
-    fail(TypeError, f"{name.decode()} is {repr_short(value)}: need bytes or str")
+    try:
+        text = outside(text_of, value)
+    except UnicodeEncodeError:
+        fail(ValueError, f"{name.decode()} is {repr_short(value)}: it can't be encoded as UTF-8")
+    if isinstance(text, bytes):
+        return text
+    fail(TypeError, f"{name.decode()} is {repr_short(text)}: need bytes or str")
 
 cdef bint is_path(object value) except -1:
-    return isinstance(value, str) or isinstance(value, os.PathLike)
+    return isinstance(value, str) or outside(has_path, value)
+
+cdef object has_path(object value):
+    return isinstance(value, os.PathLike)
+
+cdef object path_of(object value):
+    return os.fsencode(value)
 
 cdef bytes arg_path(object value, const char *name):
     cdef bytes path
     try:
-        path = os.fsencode(value) if is_path(value) else arg_text(value, name)
+        path = outside(path_of, value) if is_path(value) else arg_text(value, name)
     except UnicodeEncodeError:
         fail(ValueError, f"{name.decode()} is {repr_short(value)}: it can't be encoded as the name of a file")
     if b"\0" in path:
@@ -432,12 +443,32 @@ cdef void *int_address(object value, const char *name) except? NULL:
     except OverflowError:
         fail(ValueError, f"{name.decode()} is {repr_short(value)}: no address")
 
+cdef object buffer_of(object value):
+    """What `value` means where memory is needed: an int, a ctypes object, bytes, str, a memoryview, or None."""
+    if value is None or PyLong_CheckExact(value) or is_cdata(value) or is_a(value, byref_type):
+        return value
+    if isinstance(value, (bytes, str)):
+        return value
+    if hasattr(value, "_as_parameter_"):
+        return buffer_of(value._as_parameter_)
+    try:
+        return memoryview(value)
+    except TypeError:
+        return int(PyNumber_Index(value))
+
 cdef int arg_buffer(object value, const char *name, size_t need, void **out) except -1:
     cdef size_t address = 0
     cdef Py_ssize_t size = -1       # -1: not known
     out[0] = NULL
     if value is None:
         return 0
+    if not (PyLong_CheckExact(value) or is_cdata(value) or isinstance(value, bytes)):
+        try:
+            value = outside(buffer_of, value)
+        except (AttributeError, TypeError):
+            fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an address or a buffer")
+        if value is None:
+            return 0
     if PyLong_CheckExact(value):
         address = <size_t>int_address(value, name)
     elif is_cdata(value):
@@ -446,38 +477,26 @@ cdef int arg_buffer(object value, const char *name, size_t need, void **out) exc
             owner = owner_of(value, address)
             if owner is not None:
                 size = memory_size(owner)
-        elif isinstance(value, simple_base):
+        elif is_a(value, simple_base):
             fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an address or a buffer")
         else:
             address, size = <size_t>memory(value), memory_size(value)
-    elif isinstance(value, byref_type):
+    elif is_a(value, byref_type):
         address, size = <size_t>memory(value._obj), memory_size(value._obj)
     elif isinstance(value, bytes):
-        address, size = <size_t>PyBytes_AsString(value), len(value)
-    elif hasattr(value, "_as_parameter_"):
-        return arg_buffer(value._as_parameter_, name, need, out)
+        address, size = <size_t>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value)
     elif isinstance(value, str):
         fail(TypeError, f"{name.decode()} is {repr_short(value)}: need bytes or an address")
     else:
-        try:
-            view = memoryview(value)
-        except TypeError:
-            return arg_buffer(index_of(value, name), name, need, out)
-        if not view.c_contiguous:
+        if not value.c_contiguous:
             fail(ValueError, f"{name.decode()} is not contiguous")
-        address, size = buffer_address(view), view.nbytes
+        address, size = buffer_address(value), value.nbytes
     if address and size >= 0 and <size_t>size < need:
         fail(ValueError, f"{name.decode()} has {size} bytes: need {need}")
     if address and size < 0 and need and not gg_readable(<void *>address, need):
         fail(ValueError, f"{name.decode()} ({address:#x}) is not memory of {need} bytes")
     out[0] = <void *>address
     return 0
-
-cdef object index_of(object value, const char *name):
-    try:
-        return value.__index__()
-    except (AttributeError, TypeError):
-        fail(TypeError, f"{name.decode()} is {repr_short(value)}: need an address or a buffer")
 
 cdef size_t buffer_address(object view) except? 0:
     cdef const unsigned char[:] bytes_view
@@ -490,6 +509,13 @@ cdef void *arg_address(object value, const char *name) except? NULL:
     cdef void *address
     arg_buffer(value, name, 0, &address)
     return address
+
+cdef object pointed(object value, object struct):
+    if is_a(value, byref_type):
+        value = value._obj
+    elif is_a(value, pointer_base) and memory(value)[0] != NULL:
+        value = value.contents
+    return value if is_a(value, struct) else None
 
 cdef bint is_compatible(object given, object callback_type) except -1:
     """Whether functions of a ctypes type can be called as those of another.
@@ -507,11 +533,11 @@ cdef void *arg_callback(object value, object callback_type, const char *name) ex
     cdef void *address
     if value is None:
         return NULL
-    if isinstance(value, ctypes._CFuncPtr):
+    if is_a(value, function_base):
         if not is_compatible(type(value), callback_type):
             fail(TypeError, f"{name.decode()} is {repr_short(value)}: need a {callback_type.__name__}")
         return memory(value)[0]
-    if PyLong_CheckExact(value) or isinstance(value, ctypes.c_void_p):
+    if PyLong_CheckExact(value) or is_a(value, void_p):
         address = arg_address(value, name)
         if address != NULL and not gg_readable(address, 1):
             fail(ValueError, f"{name.decode()} ({<size_t>address:#x}) is the address of no function")
@@ -520,11 +546,9 @@ cdef void *arg_callback(object value, object callback_type, const char *name) ex
 
 def as_callback(value, callback_type):
     """A Python callable wrapped as a callback_type, which the caller must keep alive; other objects unchanged."""
-    if value is None or isinstance(value, int) or isinstance(value, ctypes.c_void_p):
+    if value is None or isinstance(value, int) or is_cdata(value) or not callable(value):
         return value
-    if isinstance(value, ctypes._CFuncPtr) or not callable(value):
-        return value
-    return callback_type(value)
+    return outside(call_of, same_pair(callback_type, value))
 
 # ---- contexts --------------------------------------------------------------------------------------------------------
 cdef ggml_context *arg_context(object value, const char *function) except NULL:
@@ -542,7 +566,7 @@ cdef ggml_context *arg_context_slow(object value) except NULL:
     if value is None:
         fail(TypeError, "ctx is None: need a context")
     cdef object handle = value
-    if isinstance(value, ctypes.c_void_p) or isinstance(value, ctypes._Pointer):
+    if is_a(value, void_p) or is_a(value, pointer_base):
         handle = <size_t>memory(value)[0]
     if not PyLong_CheckExact(handle):
         fail(TypeError, f"ctx is {repr_short(value)}: need a context")
@@ -567,7 +591,9 @@ cdef object keep(ggml_context *ctx, object value):
 cdef object drop_kept(ggml_context *ctx):
     cdef PyObject *kept = <PyObject *>ctx.keep
     ctx.keep = NULL
-    Py_XDECREF(kept)
+    if kept != NULL:
+        let_go(<object>kept)
+        Py_DECREF(<object>kept)
 
 cdef int free_overlapping(const void *buffer, size_t size) except -1:
     """Frees the contexts whose arenas are memory of the caller that overlaps a new arena."""
@@ -609,7 +635,7 @@ def ggml_init(params):
         ctx = ggml.ggml_init(params)
     """
     enter(b"ggml_init")
-    if not isinstance(params, _structs.ggml_init_params):
+    if not is_a(params, _structs.ggml_init_params):
         fail(TypeError, f"params is {repr_short(params)}: need ggml_init_params")
     cdef size_t size = params.mem_size
     cdef void *buffer = <void *><size_t>(params.mem_buffer or 0)
@@ -646,9 +672,16 @@ cdef ggml_context *context_new() except NULL:
     return ctx
 
 cdef int context_free(ggml_context *ctx) except -1:
+    cdef gg_region *rest
+    cdef int section = section_alone()
+    if not GG_HAS_GIL and gg_context_find(ctx) == NULL:     # another thread was alone before
+        section_back(section)
+        fail(RuntimeError, f"ctx ({<size_t>ctx}) is not a live context: freed, or never made")
     _kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None     # lives until the arena is freed
     drop_kept(ctx)
-    gg_context_free(ctx)
+    rest = gg_context_free(ctx)
+    section_back(section)
+    gg_context_rest(rest)
     return 0
 
 def ggml_free(ctx):
@@ -783,7 +816,7 @@ def ggml_set_scratch(ctx, scratch):
         RuntimeError: ctx is not a live context.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml_set_scratch")
-    if not isinstance(scratch, _structs.ggml_scratch):
+    if not is_a(scratch, _structs.ggml_scratch):
         fail(TypeError, f"scratch is {repr_short(scratch)}: need ggml_scratch")
     cdef size_t size = scratch.size, data = scratch.data or 0, used = scratch.offs
     cdef size_t before = c.scratch_used if c.scratch != NULL else 0
@@ -856,6 +889,7 @@ cdef int arg_tensors(object value, int n, const char *name, ggml_tensor **out) e
     cdef void *address = NULL
     cdef int i
     if isinstance(value, (list, tuple)):
+        value = outside(tuple_of, value)
         if len(value) < n:
             fail(ValueError, f"{name.decode()} has {len(value)} entries: need {n}")
         for i in range(n):
@@ -889,20 +923,21 @@ cdef void *arg_struct(object value, const char *name, object pointer_type, str k
     cdef bint is_live
     if value is None:
         fail(TypeError, f"{argument} is None: need a {kind}")
-    if isinstance(value, byref_type) and isinstance(value._obj, struct):
+    if is_a(value, byref_type) and is_a(value._obj, struct):
         owner = value._obj
         address = memory(owner)
-    elif isinstance(value, struct) or (isinstance(value, ctypes.Array) and value._type_ is struct and len(value)):
+    elif is_a(value, struct) or (is_a(value, array_base) and type(value)._type_ is struct and memory_size(value)):
         owner = value
         address = memory(owner)
-    elif isinstance(value, pointer_type):
+    elif is_a(value, pointer_type):
         address = memory(value)[0]
         if address == NULL:
             fail(ValueError, f"{argument} is a NULL pointer: need a {kind}")
         owner = owner_of(value, <size_t>address)
     else:
-        if kind == "tensor" and type(value).__module__ == "numpy" and hasattr(value, "shape"):
-            fail(TypeError, f"{argument} is a NumPy array of shape {value.shape}: need a tensor, which "
+        shape = outside(shape_of_array, value)
+        if kind == "tensor" and shape is not None:
+            fail(TypeError, f"{argument} is a NumPy array of shape {shape}: need a tensor, which "
                             "ggml.utils.from_numpy makes from it")
         fail(TypeError, f"{argument} is {repr_short(value)}: need a {kind} ({pointer_type.__name__})")
     is_live = gg_graph_live(<ggml_cgraph *>address) if is_graph else gg_tensor_live(<ggml_tensor *>address)
@@ -917,6 +952,10 @@ cdef void *arg_struct(object value, const char *name, object pointer_type, str k
     if not is_live:
         adopt(owner, address, ctypes.sizeof(struct))
     return address
+
+cdef object shape_of_array(object value):
+    """The shape of a NumPy array as text, None for other objects."""
+    return str(value.shape) if type(value).__module__ == "numpy" and hasattr(value, "shape") else None
 
 cdef dict adopted = {}      # {address of a caller's struct: (owner or a weak reference to it, address of the region)}
 
@@ -1076,7 +1115,7 @@ cdef object region_owner(gg_region *region):
 
 cdef object dereference(object owner):
     """The object of a weak reference; other objects unchanged."""
-    return owner() if isinstance(owner, weakref.ref) else owner
+    return owner() if is_a(owner, weakref.ref) else owner
 
 cdef int pins_hold(gg_pins *pins, list kept, ggml_tensor **nodes, int n) except -1:
     cdef size_t before = pins.n
@@ -1295,13 +1334,10 @@ cdef int unwatch() except -1:
 
 def run_callback(function, tuple args):
     """The result of a callback, which may be a function of ctypes; raises what it raised."""
-    cdef int section
     watch()
-    section = gg_section_pause()
     try:
-        result = function(*args)
+        result = paused(function, args)
     finally:
-        gg_section_back(section)
         unwatch()
     raise_deferred()
     return result

@@ -5,10 +5,13 @@ not reused until DEAD other handles were closed, so that a stale handle is repor
 """
 import ctypes
 
+from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject
 from libc.stdlib cimport free
 
-from ._core cimport allocate, engine, fail, has_gil, repr_short, section_alone, section_back
+from ._core cimport (
+    allocate, engine, fail, has_gil, is_a, let_go, outside, repr_short, section_alone, section_back,
+)
 
 cdef enum:
     DEAD = 4096
@@ -56,6 +59,7 @@ cdef class Handle:
         cdef int section = section_alone()
         near_of(self.at).at = NULL
         closed = live.pop(<size_t>self.at, None)
+        let_go(self)
         if closed is not None and not self.foreign:
             free(dead[n_dead % DEAD])
             dead[n_dead % DEAD] = self.at
@@ -83,36 +87,41 @@ cdef str title_of(Handle h):
     return titles.get(type(h)) or titles[type(h).__mro__[1]]
 
 # ---- finding the object of a handle ----------------------------------------------------------------------------------
+cdef object byref_type = type(ctypes.byref(ctypes.c_int()))
+cdef object void_p = ctypes.c_void_p
+cdef object pointer_base = ctypes._Pointer
+cdef object struct_base = ctypes.Structure
+
 cdef object struct_address(object o):
-    """The address that a ctypes object stands for, and the struct type at that address (None: not known)."""
-    if hasattr(o, "_obj"):                              # byref
+    """The address that an object stands for, and the struct type at that address (None: not known)."""
+    if is_a(o, byref_type):
         return ctypes.addressof(o._obj), type(o._obj)
-    if isinstance(o, ctypes.Structure):
+    if is_a(o, struct_base):
         return ctypes.addressof(o), type(o)
-    if isinstance(o, ctypes._Pointer):
-        return (ctypes.addressof(o.contents) if o else None), o._type_
-    if isinstance(o, ctypes.c_void_p):
+    if is_a(o, pointer_base):
+        return (ctypes.addressof(o.contents) if o else None), type(o)._type_
+    if is_a(o, void_p):
         return o.value, None
-    return o, None
+    try:
+        return int(PyNumber_Index(o)), None
+    except TypeError:
+        return o, None
 
 cdef Handle find(object o, type kind, str name):
-    cdef Handle h
+    cdef Handle h = None
     cdef str title = titles[kind]
-    address, struct = (o, None) if type(o) is int else struct_address(o)
-    if address is None or (isinstance(address, int) and address == 0):
+    address, struct = (o, None) if type(o) is int else outside(struct_address, o)
+    if address is None or (type(address) is int and address == 0):
         fail(TypeError, f"{name} is {'None' if o is None else 'NULL'}: need {with_article(title)}")
-    try:
+    if type(address) is int:
         h = live.get(address)
-    except TypeError:
-        h = None
-        address = None
     if h is not None:
         if isinstance(h, kind):
             return h
         fail(TypeError, f"{name} is {with_article(title_of(h))}: need {with_article(title)}")
     if struct is not None and kind in adopters and adopters[kind][0] is struct:
         return adopters[kind][1](address, o)
-    if not isinstance(address, int):
+    if type(address) is not int:
         fail(TypeError, f"{name} is {repr_short(o)}: need {with_article(title)}")
     fail(RuntimeError, f"{name} ({hex(address)[:18]}) is not a live {title}: freed, or never one")
 
@@ -130,24 +139,28 @@ cdef Handle adopted(object address, type kind):
         fail(ValueError, f"{address:#x} is the address of no {titles[kind]}")
     return adopters[kind][1](address, None)
 
+cdef object list_of(object array):
+    """A list of what an array of any kind has, None for other objects."""
+    if is_a(array, byref_type):
+        array = array._obj if is_a(array._obj, ctypes.Array) else [array._obj]
+    return list(array) if isinstance(array, (list, tuple)) or is_a(array, ctypes.Array) else None
+
 cdef list handles(object array, size_t n, type kind, str name):
-    if isinstance(array, (list, tuple)) or isinstance(array, ctypes.Array):
-        if <size_t>len(array) < n:
-            fail(ValueError, f"{name} has {len(array)} elements: need {n}")
-    elif isinstance(array, int) or isinstance(array, ctypes.c_void_p):
-        address = array if isinstance(array, int) else array.value
+    if array is None:
+        fail(TypeError, f"{name} is None: need an array of {n}")
+    given = outside(list_of, array)
+    if given is not None:
+        if <size_t>len(given) < n:
+            fail(ValueError, f"{name} has {len(given)} elements: need {n}")
+    elif isinstance(array, int) or is_a(array, void_p):
+        address, _ = outside(struct_address, array)
         if not address or n > 1 << 20 or not memory_at(address, n * 8):
             fail(ValueError, f"{name} is not an array of {n} handles")
-        array = (ctypes.c_void_p * n).from_address(address)
-    elif array is None:
-        fail(TypeError, f"{name} is None: need an array of {n}")
-    elif isinstance(array, ctypes._Pointer):
+        given = (ctypes.c_void_p * n).from_address(address)
+    elif is_a(array, pointer_base):
         if not array:
             fail(ValueError, f"{name} is a NULL pointer: need an array of {n}")
-    elif hasattr(array, "_obj"):
-        array = array._obj if isinstance(array._obj, ctypes.Array) else [array._obj]
-        if <size_t>len(array) < n:
-            fail(ValueError, f"{name} has {len(array)} elements: need {n}")
+        given = array
     else:
         fail(TypeError, f"{name} is {repr_short(array)}: need an array of {n}")
-    return [find(array[i], kind, f"{name}[{i}]") for i in range(n)]
+    return [find(given[i], kind, f"{name}[{i}]") for i in range(n)]

@@ -4,22 +4,30 @@
  * threads run. Without a GIL, sections keep that promise. A call is in a section that it shares, in which it may read
  * what all threads have in common (registries, handles) and change what belongs to its own contexts, or is alone: then
  * no other thread is in a section. Functions that build, read and compute share; all others are alone. A thread leaves
- * its section where it would let go of the GIL: while a graph is computed, a file is read, a callback runs.
+ * its section where it would let go of the GIL: while a graph is computed, a file is read, code of a program runs. Such
+ * code (a callback, __index__ of an argument) may wait for other threads, which wait for sections to end.
  *
  * With a GIL there are no sections: everything here is empty. */
 #ifndef GG_SECTIONS_H
 #define GG_SECTIONS_H
 #include <Python.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { GG_OUTSIDE, GG_SHARED, GG_ALONE };
 enum { GG_SPARES = 64 };
 typedef struct { PyObject *v[GG_SPARES]; int n; } gg_spares;    /* pointers to use again (see _pointers.h) */
+static PyObject *gg_anew;           /* the exception with which a call begins anew (see `outside` in _core.pyx) */
 
 #ifndef Py_GIL_DISABLED
 /* Both return the section that the thread was in: gg_section_leave(gg_section_enter(...)) goes back to it. */
 static inline int gg_section_enter(int section) { return section; }
 static inline int gg_section_pause(void) { return GG_OUTSIDE; }
+static inline int gg_section_here(void) { return GG_OUTSIDE; }
+static inline uint64_t gg_section_changes(void) { return 0; }
+static inline PyObject *gg_section_keep(PyObject *dict) { return dict; }
+static inline PyObject *gg_section_kept(void) { return NULL; }
+static inline bool gg_section_anew(bool may) { return may; }
 static inline void gg_section_back(int before) { (void)before; }
 static inline const char *gg_section_guard(PyObject *function, int section) {
     (void)function, (void)section;
@@ -40,7 +48,9 @@ static inline void gg_uncounted(PyObject *o) { (void)o; }
 /* A thread that calls functions of this package. Those of threads that have ended are used again, never freed. */
 typedef struct gg_caller {
     _Alignas(64) atomic_int sharing;        /* whether it is in a section that it shares */
-    int section;                            /* in which it is: for this thread alone */
+    int section;                            /* in which it is: for this thread alone, like what follows */
+    bool may_begin_anew;                    /* the call that runs: it is one of gg_call_in */
+    PyObject *kept;                         /* dict of what the call lets go of outside of its section, or NULL */
     atomic_int taken;
     struct gg_caller *next;
     gg_spares spares;                       /* for this thread alone */
@@ -48,6 +58,7 @@ typedef struct gg_caller {
 static _Atomic(gg_caller *) gg_callers;
 static atomic_int gg_one_is_alone;
 static PyMutex gg_turn;                     /* held by the thread that is alone */
+static uint64_t gg_times_alone;             /* changes while a thread is alone */
 #ifdef __GLIBC__
 __attribute__((tls_model("initial-exec")))
 #endif
@@ -69,7 +80,7 @@ static void gg_sections_after_fork(void) {
     gg_turn = (PyMutex){0};
     atomic_store(&gg_one_is_alone, 0);
     for (gg_caller *c = atomic_load(&gg_callers); c; c = c->next)
-        if (c != gg_me) atomic_store(&c->sharing, 0), atomic_store(&c->taken, 0), c->spares.n = 0;
+        if (c != gg_me) atomic_store(&c->sharing, 0), atomic_store(&c->taken, 0), c->spares.n = 0, c->kept = NULL;
 }
 static int gg_sections_begin(void) {
     return pthread_key_create(&gg_caller_key, gg_caller_left) || pthread_atfork(NULL, NULL, gg_sections_after_fork);
@@ -130,6 +141,7 @@ static void gg_section_change(gg_caller *me, int section) {
         PyMutex_Lock(&gg_turn);
         atomic_store(&gg_one_is_alone, 1);
         for (const gg_caller *c = atomic_load(&gg_callers); c; c = c->next) gg_wait_for(c);
+        gg_times_alone++;
     }
 }
 static inline gg_caller *gg_caller_here(void) { return gg_me ? gg_me : gg_caller_new(); }
@@ -150,6 +162,22 @@ static inline int gg_section_pause(void) {
 static inline void gg_section_back(int before) {
     if (gg_me->section != before) gg_section_change(gg_me, before);
 }
+static inline int gg_section_here(void) { return gg_caller_here()->section; }
+/* How often threads were alone: a thread in a section has looked up what is there as long as it stays the same. */
+static inline uint64_t gg_section_changes(void) { return gg_times_alone; }
+/* Sets what the call that runs lets go of, and returns what was set before. */
+static inline PyObject *gg_section_keep(PyObject *dict) {
+    PyObject *const before = gg_caller_here()->kept;
+    gg_me->kept = dict;
+    return before;
+}
+static inline PyObject *gg_section_kept(void) { return gg_caller_here()->kept; }
+/* Says whether the call that runs may begin anew, and returns what was said before. */
+static inline bool gg_section_anew(bool may) {
+    const bool before = gg_caller_here()->may_begin_anew;
+    gg_me->may_begin_anew = may;
+    return before;
+}
 
 /* ---- functions that are in a section while they run -------------------------------------------------------------- */
 /* Cython has one C function for each form of arguments, which calls all functions of that form. Its address in the
@@ -159,10 +187,24 @@ static vectorcallfunc gg_by_form[GG_FORMS + 1];
 static inline vectorcallfunc *gg_form_of(PyObject *function) {
     return &gg_by_form[((PyCFunctionObject *)function)->m_ml->ml_flags & GG_FORMS];
 }
-static PyObject *gg_call_in(int section, PyObject *f, PyObject *const *arguments, size_t n, PyObject *names) {
+static PyObject *gg_call_within(gg_caller *me, int section, PyObject *f, PyObject *const *arguments, size_t n,
+                                PyObject *names) {
     const int before = gg_section_enter(section);
     PyObject *const result = (*gg_form_of(f))(f, arguments, n, names);
-    gg_section_back(before);
+    if (me->section != before) gg_section_change(me, before);
+    return result;
+}
+static PyObject *gg_call_in(int section, PyObject *f, PyObject *const *arguments, size_t n, PyObject *names) {
+    gg_caller *const me = gg_caller_here();
+    if (me->section != GG_OUTSIDE) return gg_call_within(me, section, f, arguments, n, names);
+    PyObject *const kept = me->kept, *result;           /* of a call of this thread that runs code of a program */
+    const bool may = me->may_begin_anew;
+    me->kept = NULL, me->may_begin_anew = true;
+    gg_section_change(me, section);
+    while (!(result = (*gg_form_of(f))(f, arguments, n, names)) && PyErr_ExceptionMatches(gg_anew)) PyErr_Clear();
+    gg_section_change(me, GG_OUTSIDE);
+    Py_XDECREF(me->kept);
+    me->kept = kept, me->may_begin_anew = may;
     return result;
 }
 static PyObject *gg_call_shared(PyObject *f, PyObject *const *arguments, size_t n, PyObject *names) {

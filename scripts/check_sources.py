@@ -25,7 +25,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("ggml", "tests", "scripts", "examples", "benchmarks", "fuzz", "docs")
-SUFFIXES = (".py", ".pyx", ".pxd", ".c", ".h")
+CYTHON = (".pyx", ".pxd", ".pxi")
+SUFFIXES = (".py", *CYTHON, ".c", ".h")
 COLUMNS, LINES = 120, 1500
 GENERATED = re.compile(r"\b(generated|written) by \S*(Cython|scripts/|setup\.py)", re.IGNORECASE)
 PREFIX = re.compile(r"^GGML_(OP|UNARY_OP|GLU_OP|TYPE)_")
@@ -125,13 +126,13 @@ def divides_by_variable(code: str) -> bool:
 def unchecked_divisions(path: Path, text: str) -> Iterator[Violation]:
     """Divisions that a zero, or the least integer divided by -1, would turn into the end of the process."""
     for i, line in enumerate(text.splitlines(), 1):
-        if re.search(r"cdivision\W+True", line) and (path.suffix in (".pyx", ".pxd") or path.name == "setup.py"):
+        if re.search(r"cdivision\W+True", line) and (path.suffix in CYTHON or path.name == "setup.py"):
             yield i, "the directive cdivision lets a division by zero end the process"
     if path.parent.name == "checks" and path.name != "common.h":
         for i, code in enumerate(code_lines(text, is_c=True), 1):
             if not code.lstrip().startswith("#") and divides_by_variable(code):
                 yield i, "a check divides by a variable: use multiple() or quotient() of checks/common.h"
-    if path.suffix in (".pyx", ".pxd"):
+    if path.suffix in CYTHON:
         start = depth = None  # the indentation of the last definition, and of the noexcept function that the line is in
         for i, code in enumerate(code_lines(text, is_c=False), 1):
             indent = len(code) - len(code.lstrip())
@@ -166,7 +167,7 @@ def violations(root: Path) -> Iterator[str]:
         text = path.read_text(encoding="utf-8")
         found = [*long_lines(text), *long_file(text)]
         found += unchecked_divisions(path.relative_to(root), text)
-        if path.suffix == ".pyx":
+        if path.suffix in (".pyx", ".pxi"):
             found += written_numbers(text, numbers)
             found += context_managers(text)
             found += classes_in_tuples(text)

@@ -1,7 +1,7 @@
 """Backends: their buffers, graphs, plans and events; the settings of the CPU backend."""
 import ctypes
 
-from .._core cimport arg_address, arg_bool, arg_callback, arg_graph, arg_size, arg_tensor, enter, fail
+from .._core cimport arg_address, arg_bool, arg_callback, arg_graph, arg_size, arg_tensor, enter, fail, let_go
 from .._graph.graph cimport threads
 from .._handle cimport HANDLE, find
 from .device cimport Backend, CpuBackend, Device, Event, Plan, backend_arg, buft_arg, cpu_device, live
@@ -477,9 +477,10 @@ def ggml_backend_cpu_set_abort_callback(backend_cpu, abort_callback, abort_callb
     enter(b"ggml_backend_cpu_set_abort_callback")
     cdef CpuBackend b = cpu_arg(backend_cpu)
     callback = as_callback(abort_callback, _structs.ggml_abort_callback)
-    b.abort = arg_callback(callback, _structs.ggml_abort_callback, b"abort_callback")
-    b.abort_data = arg_address(abort_callback_data, b"abort_callback_data")
-    b.callback = (callback, abort_callback_data)
+    cdef void *function = arg_callback(callback, _structs.ggml_abort_callback, b"abort_callback")
+    cdef void *data = arg_address(abort_callback_data, b"abort_callback_data")
+    let_go(b.callback)
+    b.abort, b.abort_data, b.callback = function, data, (callback, abort_callback_data)
 
 def ggml_backend_cpu_set_use_ref(backend_cpu, use_ref):
     """Chooses between the plain C kernels and the fastest kernels for a CPU backend.

@@ -2,7 +2,8 @@
 import ctypes
 
 from .._core cimport (
-    arg_address, arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, ggml_tensor, repr_short,
+    arg_address, arg_buffer, arg_int32, arg_size, arg_tensor, engine, enter, fail, ggml_tensor, is_a, pointed,
+    repr_short,
 )
 from .._handle cimport HANDLE, handles, memory_at, opened
 from .device cimport (
@@ -235,20 +236,17 @@ def ggml_backend_buffer_init(buft, iface, context, size):
     enter(b"ggml_backend_buffer_init")
     cdef BufferType t = buft_arg(buft, "buft")
     table = struct_of(iface, _structs.ggml_backend_buffer_i, "iface")
-    if context is not None and not isinstance(context, int) and not isinstance(context, ctypes.c_void_p):
+    if context is not None and not isinstance(context, int) and not is_a(context, ctypes.c_void_p):
         context = <size_t>arg_address(context, b"context")
     return HANDLE(_buffer_init(t, table, context, arg_size(size, b"size")))
 
 cdef object struct_of(object value, object struct, str name):
     """The ctypes struct of an argument: the struct itself, byref of it, a pointer to it or its address."""
-    if isinstance(value, struct):
-        return value
-    if hasattr(value, "_obj") and isinstance(value._obj, struct):
-        return value._obj
-    if isinstance(value, ctypes._Pointer) and issubclass(value._type_, struct) and value:
-        return value.contents
-    cdef object address = value.value if isinstance(value, ctypes.c_void_p) else value
-    if isinstance(address, int) and address not in live and memory_at(address, ctypes.sizeof(struct)):
+    found = pointed(value, struct)
+    if found is not None:
+        return found
+    cdef object address = value.value if is_a(value, ctypes.c_void_p) else value
+    if type(address) is int and address not in live and memory_at(address, ctypes.sizeof(struct)):
         return struct.from_address(address)
     fail(TypeError, f"{name} is {repr_short(value)}: need a {struct.__name__} or a pointer to one")
 

@@ -13,7 +13,7 @@ from libc.string cimport memcpy
 from .._core cimport (
     GGML_MAX_SRC, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_COMPUTE, allocate, arg_address, arg_callback, arg_int32,
     arg_size, context_free, context_new, engine, enter, fail, gg_nbytes, gg_types, ggml_cgraph, ggml_context,
-    ggml_tensor, graph_new, new_tensor, node_append, node_init, wrap_tensor,
+    ggml_tensor, graph_new, is_a, new_tensor, node_append, node_init, wrap_tensor,
 )
 from .._enums cimport GGML_OP_MUL_MAT
 from .._graph.alloc cimport alloc_context
@@ -219,7 +219,7 @@ cdef class MetaDevice(Device):
         cdef Shards s = Shards()
         cdef int i, n = len(self.members)
         state = run_callback(self.split, (wrap_tensor(t), self.user_data))
-        if not isinstance(state, _structs.ggml_backend_meta_split_state) or state.axis not in AXES:
+        if not is_a(state, _structs.ggml_backend_meta_split_state) or state.axis not in AXES:
             fail(ValueError, "get_split_state returned no ggml_backend_meta_split_state with a known axis")
         s.axis = state.axis if 0 <= state.axis < 4 else -1
         s.mirrored = state.axis == _constants.GGML_BACKEND_SPLIT_AXIS_MIRRORED
@@ -474,7 +474,7 @@ def ggml_backend_meta_device(devs, n_devs, get_split_state, get_split_state_ud):
     d.members = handles(devs, n, Device, "devs")
     d.user_data = get_split_state_ud if get_split_state_ud is None or isinstance(get_split_state_ud, int) \
         else <size_t>arg_address(get_split_state_ud, b"get_split_state_ud")
-    if callable(get_split_state) and not isinstance(get_split_state, ctypes._CFuncPtr):
+    if callable(get_split_state) and not is_a(get_split_state, ctypes._CFuncPtr):
         d.split = get_split_state
     else:
         address = <size_t>arg_callback(get_split_state, _GetSplitState, b"get_split_state")

@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t
 
 from .._core cimport (
     GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_graph, arg_int32, arg_tensor, engine, enter, fail, gg_nbytes,
-    ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text, repr_short,
+    ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text, pointed, repr_short,
 )
 from .._backend.buffer cimport multi_buffer
 from .._backend.device cimport (
@@ -60,12 +60,8 @@ def ggml_tallocr_alloc(talloc, tensor):
         RuntimeError: tensor does not belong to a live context, or the buffer was freed.
     """
     enter(b"ggml_tallocr_alloc")
-    state = talloc
-    if hasattr(state, "_obj"):
-        state = state._obj
-    elif isinstance(state, ctypes._Pointer) and state:
-        state = state.contents
-    if not isinstance(state, _structs.ggml_tallocr):
+    state = pointed(talloc, _structs.ggml_tallocr)
+    if state is None:
         fail(TypeError, f"talloc is {repr_short(talloc)}: need a ggml_tallocr or a pointer to one")
     cdef Buffer b = buffer_arg(state.buffer, "talloc.buffer")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")

@@ -9,10 +9,10 @@ from libc.string cimport memcpy, memset
 
 from .._core cimport (
     GGML_MAX_SRC, GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM,
-    GG_MESSAGE, GG_OP_MAX, allocate, arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine,
-    enter, fail, gg_contiguous, gg_is_float, gg_nbytes, gg_nelements, gg_same_shape, ggml_cgraph, ggml_context,
-    ggml_tensor, graph_expand, new_tensor, node1, node2, node2_in_place, node_append, node_like, node_text,
-    repr_short, set_name, wrap_graph, wrap_handle,
+    GG_MESSAGE, GG_OP_MAX, allocate, arg_context, arg_graph, arg_int32, arg_tensor_or_null, arg_tensors, engine, enter,
+    fail, gg_contiguous, gg_is_float, gg_nbytes, gg_nelements, gg_same_shape, ggml_cgraph, ggml_context, ggml_tensor,
+    graph_expand, is_a, new_tensor, node1, node2, node2_in_place, node_append, node_like, node_text, repr_short,
+    set_name, wrap_graph, wrap_handle,
 )
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_CONT, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_NONE, GGML_OP_SET_ROWS, GGML_TYPE_F32,
@@ -129,7 +129,7 @@ def ggml_build_backward_expand(*args):
     enter(b"ggml_build_backward_expand")
     cdef bint accumulate = False
     accs = None
-    if 3 <= len(args) <= 4 and all([isinstance(a, _structs.ggml_cgraph_p) for a in args[1:3]]):
+    if 3 <= len(args) <= 4 and all([is_a(a, _structs.ggml_cgraph_p) for a in args[1:3]]):
         ctx, graph = args[0], args[2]
     elif len(args) == 4:
         ctx, graph, accumulate = args[1], args[2], bool(args[3])

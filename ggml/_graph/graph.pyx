@@ -14,8 +14,8 @@ from .._core cimport (
     GG_MESSAGE, allocate, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_path, arg_size,
     arg_tensor, arg_tensors, arg_text, cbool, check_data, check_files, compute_outside, engine, enter, entered, fail,
     function_name, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context,
-    ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold_owners, name_text, pins_hold, pins_release,
-    repr_short, unwatch, watch, wrap_graph, wrap_handle, wrap_tensor,
+    ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold_owners, is_a, name_text, paused, pins_hold,
+    pins_release, pointed, repr_short, unwatch, watch, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
 from .._params cimport glu_params, unary_params
@@ -533,7 +533,7 @@ cdef object arg_callable(object callback, object type_):
     cdef void *p = arg_callback(made, type_, b"callback")
     if p == NULL:
         return None
-    return made if isinstance(made, type_.prototype) else type_(<size_t>p)
+    return made if is_a(made, type_.prototype) else type_(<size_t>p)
 
 cdef object arg_user_data(object user_data):
     if user_data is None or isinstance(user_data, int):
@@ -740,12 +740,8 @@ def ggml_graph_compute(cgraph, cplan):
     enter(b"ggml_graph_compute")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef gg_call call
-    plan = cplan
-    if isinstance(plan, ctypes._Pointer) and plan:
-        plan = plan.contents
-    elif hasattr(plan, "_obj"):
-        plan = plan._obj
-    if not isinstance(plan, _structs.ggml_cplan):
+    plan = pointed(cplan, _structs.ggml_cplan)
+    if plan is None:
         fail(TypeError, f"cplan is {repr_short(cplan)}: need a ggml_cplan or a pointer to one")
     cdef ggml_cplan *p = <ggml_cplan *><size_t>ctypes.addressof(plan)
     memset(&call, 0, sizeof(call))
@@ -903,4 +899,4 @@ def ggml_graph_dump_dot(gb, gf, filename):
             if t.src[k] != NULL:
                 lines.append(f'  "{<size_t>t.src[k]:#x}" -> "{<size_t>t:#x}" [label="src {k}"];')
     lines.append("}")
-    save(name, ("\n".join(lines) + "\n").encode(), function_name())
+    paused(save, (name, ("\n".join(lines) + "\n").encode(), function_name()))

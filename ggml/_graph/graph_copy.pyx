@@ -1,13 +1,12 @@
 """Copies of graphs on other backends, and the comparison of two backends by such a copy."""
-import ctypes
 
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from .._core cimport (
     GGML_MAX_NAME, GGML_MAX_SRC, allocate, arg_context, arg_graph, arg_int32, arg_tensors, engine, enter, fail,
-    ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, node_append, node_like, repr_short, wrap_graph,
-    wrap_tensor,
+    ggml_cgraph, ggml_context, ggml_tensor, graph_expand, graph_new, node_append, node_like, pointed, repr_short,
+    wrap_graph, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE
 from .._backend.device cimport Backend, backend_arg, buffer_dead, copy as copy_tensor, place_view
@@ -163,8 +162,8 @@ def ggml_backend_graph_copy_free(copy):
         RuntimeError: the buffer or a context was freed already.
     """
     enter(b"ggml_backend_graph_copy_free")
-    copied = copy.contents if isinstance(copy, ctypes._Pointer) and copy else getattr(copy, "_obj", copy)
-    if not isinstance(copied, _structs.ggml_backend_graph_copy):
+    copied = pointed(copy, _structs.ggml_backend_graph_copy)
+    if copied is None:
         fail(TypeError, f"copy is {repr_short(copy)}: need a ggml_backend_graph_copy")
     try:
         free_copy(copied)

@@ -9,7 +9,7 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     arg_bool, arg_context, arg_int32, arg_tensor, enter, entered, fail, gg_contiguous, gg_nbytes, gg_nelements,
-    ggml_tensor, repr_short, tensor_text, wrap_tensor,
+    ggml_tensor, is_a, outside, repr_short, tensor_text, wrap_tensor,
 )
 from .._enums cimport GGML_TYPE_F32
 from .._backend.device cimport read, write
@@ -64,7 +64,7 @@ cdef int set_rates(Context o) except -1:
     made = run_callback(o.getter, (o.userdata,))
     enter(name)
     check_alive(o, "get_opt_pars")
-    if not isinstance(made, _structs.ggml_opt_optimizer_params):
+    if not is_a(made, _structs.ggml_opt_optimizer_params):
         fail(TypeError, f"get_opt_pars returned {repr_short(made)}: need a ggml_opt_optimizer_params")
     memcpy(&r, <void *><size_t>ctypes.addressof(made), sizeof(Rates))
     if o.optimizer == SGD:
@@ -192,12 +192,15 @@ cdef int reset(Context o, bint optimizer) except -1:
         o.iter = 1
     return 0
 
+cdef object adds_up(object comm):
+    return hasattr(comm, "_reduce_gradients")
+
 # ---- functions of contexts -------------------------------------------------------------------------------------------
 cdef object context_of_params(const char *name, object params, object comm):
     """What the public function `name` returns: the handle of a new context."""
     enter(name)
     cdef Context o = Context()
-    if not isinstance(params, _structs.ggml_opt_params):
+    if not is_a(params, _structs.ggml_opt_params):
         fail(TypeError, f"params is {repr_short(params)}: need a ggml_opt_params")
     if params.backend_sched is None:
         fail(TypeError, "params.backend_sched is None: need a scheduler")
@@ -215,7 +218,7 @@ cdef object context_of_params(const char *name, object params, object comm):
     if o.period < 1:
         fail(ValueError, f"opt_period is {o.period}: need 1 or more")
     o.getter, o.userdata = getter_of(params.get_opt_pars), params.get_opt_pars_ud
-    if comm is not None and not hasattr(comm, "_reduce_gradients"):
+    if comm is not None and not outside(adds_up, comm):
         fail(TypeError, f"comm is {repr_short(comm)}: need a ggml.distributed.Communicator")
     o.comm, o.summands = comm, o.period * (1 if comm is None else comm.size)
     o.arenas, o.states = [], {}

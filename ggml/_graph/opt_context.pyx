@@ -9,8 +9,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from .._core cimport (
     GGML_TENSOR_FLAG_COMPUTE, GGML_TENSOR_FLAG_PARAM, arg_graph, arg_tensor, enter, entered, fail, function_name,
-    gg_nelements, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, name_text, new_tensor, set_name, tensor_text,
-    wrap_tensor,
+    gg_nelements, ggml_cgraph, ggml_context, ggml_tensor, graph_expand, name_text, new_tensor, paused, set_name,
+    tensor_text, wrap_tensor,
 )
 from .._enums cimport GGML_TYPE_F32
 from .._backend.device cimport write
@@ -276,7 +276,7 @@ cdef dict add_reductions(Context o):
             gradients.append(gradient)
     gradients.append(wrap_tensor(o.guard))
     count = 0
-    for bucket in o.comm._reduce_gradients(o.nodes, gradients):
+    for bucket in paused(o.comm._reduce_gradients, (o.nodes, gradients)):
         start = arg_tensor(bucket.start, b"start")
         graph_expand(o.g, start, True)
         move_behind(o, start, {<size_t>arg_tensor(gradient, b"gradient") for gradient in bucket.gradients})

@@ -5,7 +5,7 @@ import sys
 from libc.stdint cimport int64_t
 
 from .._core cimport (
-    arg_bool, arg_callback, arg_float, arg_int, arg_tensor, enter, entered, fail, gg_nelements, tensor_text,
+    arg_bool, arg_callback, arg_float, arg_int, arg_tensor, enter, entered, fail, gg_nelements, is_a, tensor_text,
 )
 from .._handle cimport HANDLE, live
 from .opt cimport eval_batch, prepare_batch
@@ -23,12 +23,12 @@ from .opt_result import ggml_opt_result_free, ggml_opt_result_init, ggml_opt_res
 
 cdef object epoch_callback(object o):
     """A Python callable for an argument that may be a callback, a callable or NULL."""
-    if callable(o) and not isinstance(o, ctypes._CFuncPtr):
+    if callable(o) and not is_a(o, ctypes._CFuncPtr):
         return o
     cdef void *p = arg_callback(o, _structs.ggml_opt_epoch_callback, b"a callback")
     if p == NULL:
         return None
-    return o if isinstance(o, ctypes._CFuncPtr) else _structs.ggml_opt_epoch_callback(<size_t>p)
+    return o if is_a(o, ctypes._CFuncPtr) else _structs.ggml_opt_epoch_callback(<size_t>p)
 
 cdef int run_batches(Context o, Dataset d, object result, int64_t first, int64_t end, object callback,
                      bint train) except -1:

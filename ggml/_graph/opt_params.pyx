@@ -4,7 +4,7 @@ import weakref
 
 from libc.string cimport memcpy
 
-from .._core cimport arg_address, arg_buffer, arg_int32, engine, enter, fail, repr_short
+from .._core cimport arg_address, arg_buffer, arg_int32, engine, enter, fail, is_a, repr_short
 from .. import _constants, _structs
 
 MEAN, SUM = _constants.GGML_OPT_LOSS_TYPE_MEAN, _constants.GGML_OPT_LOSS_TYPE_SUM
@@ -54,7 +54,7 @@ class ggml_opt_get_optimizer_params(ctypes.c_void_p):
     """
 
     def __new__(cls, function=None):
-        if not callable(function) or isinstance(function, ctypes._CFuncPtr):
+        if not callable(function) or is_a(function, ctypes._CFuncPtr):
             return super().__new__(cls)
         mark = mark_type(lambda: None)      # its address represents the callable; the result keeps it alive
         mark.function = function
@@ -63,23 +63,23 @@ class ggml_opt_get_optimizer_params(ctypes.c_void_p):
         return made
 
     def __init__(self, function=None):
-        if isinstance(function, ctypes._CFuncPtr):
+        if is_a(function, ctypes._CFuncPtr):
             self.value = ctypes.cast(function, ctypes.c_void_p).value
         elif not callable(function):
             super().__init__(function)
 
 cdef object getter_of(object o):
     """The function to call for the parameters of a step, from an address or a callable."""
-    if isinstance(o, ctypes._CFuncPtr):
+    if is_a(o, ctypes._CFuncPtr):
         if o._restype_ is _structs.ggml_opt_optimizer_params:
             return o
         return getter_type(ctypes.cast(o, ctypes.c_void_p).value)
     if callable(o):
         return o
-    address = o.value if isinstance(o, ctypes.c_void_p) else o
-    if not address:
+    address = o.value if is_a(o, ctypes.c_void_p) else o
+    if address is None or (type(address) is int and not address):
         fail(TypeError, "get_opt_pars is NULL: need a function that gives the optimiser's parameters")
-    if not isinstance(address, int):
+    if type(address) is not int:
         fail(TypeError, f"get_opt_pars is {repr_short(o)}: need a function or its address")
     known = getters.get(address)
     if known is not None:

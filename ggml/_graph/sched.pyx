@@ -12,8 +12,8 @@ from libc.string cimport memcpy, memset
 
 from .._core cimport (
     GGML_STATUS_ALLOC_FAILED, GGML_STATUS_SUCCESS, GGML_TENSOR_FLAG_INPUT, arg_bool, arg_buffer, arg_graph, arg_int32,
-    arg_size, arg_tensor, engine, enter, fail, gg_pins, gg_region, ggml_cgraph, ggml_tensor, graph_new, pins_hold,
-    pins_release, wrap_tensor,
+    arg_size, arg_tensor, engine, enter, fail, gg_pins, gg_region, ggml_cgraph, ggml_tensor, graph_new, is_a, let_go,
+    pins_hold, pins_release, wrap_tensor,
 )
 from .._backend.device cimport Backend, BufferType, CpuBackend, Event, backend_arg, copy, live
 from .._handle cimport HANDLE, Handle, find, handles, opened, set_title
@@ -288,7 +288,7 @@ cdef list arg_bufts(object bufts, list backends):
     """The buffer type of each backend: those that the caller gives, or the default types."""
     cdef Backend b
     cdef list types = [(<Backend>a).buft() for a in backends]
-    if bufts is None or (isinstance(bufts, ctypes._Pointer) or isinstance(bufts, ctypes.c_void_p)) and not bufts:
+    if bufts is None or (is_a(bufts, ctypes._Pointer) or is_a(bufts, ctypes.c_void_p)) and not bufts:
         return types
     types = handles(bufts, len(backends), BufferType, "bufts")
     for i, b in enumerate(backends):
@@ -721,5 +721,7 @@ def ggml_backend_sched_set_eval_callback(sched, callback, user_data):
     """
     enter(b"ggml_backend_sched_set_eval_callback")
     cdef Sched s = sched_arg(sched)
-    s.callback = arg_callable(callback, _structs.ggml_backend_sched_eval_callback)
-    s.user_data = arg_user_data(user_data)
+    function = arg_callable(callback, _structs.ggml_backend_sched_eval_callback)
+    data = arg_user_data(user_data)
+    let_go((s.callback, s.user_data))
+    s.callback, s.user_data = function, data

@@ -18,15 +18,15 @@ from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_NAME, GGML_MAX_SRC, GG_OP_MAX, arg_buffer, arg_graph, arg_path, arg_type, check_data, engine, enter,
-    fail, function_name, gg_add, gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor,
-    graph_new, name_text, node_append, node_init, repr_short, wrap_graph, wrap_tensor,
+    GGML_MAX_NAME, GGML_MAX_SRC, GG_OP_MAX, arg_buffer, arg_graph, arg_path, arg_type, check_data, engine, enter, fail,
+    function_name, gg_add, gg_extent, gg_mul, gg_nbytes, gg_types, ggml_cgraph, ggml_context, ggml_tensor, graph_new,
+    name_text, node_append, node_init, paused, repr_short, wrap_graph, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE
 from .._backend.transfer import ggml_backend_tensor_get
 from .._core import ggml_free, ggml_init
 from .._structs import ggml_init_params
-from .files import open_regular, save
+from .files import read_regular, save
 
 cdef enum:
     VERSION = 1
@@ -174,7 +174,7 @@ def ggml_graph_export(cgraph, fname):
     flags = WITH_GRADS if g.grads != NULL else 0
     head = HEADER.pack(MAGIC, VERSION, flags, g.size, g.n_nodes, g.n_leafs, len(number), start)
     body = b"".join([head, lists.tobytes(), *records])
-    save(name, b"".join([body, bytes(start - len(body)), *data]), function_name())
+    paused(save, (name, b"".join([body, bytes(start - len(body)), *data]), function_name()))
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 cdef dict numbers_of_ops():
@@ -347,11 +347,7 @@ def ggml_graph_import(fname, ctx_data, ctx_eval):
     cdef void **to_eval = arg_result(ctx_eval, b"ctx_eval")
     cdef Reader r = Reader.__new__(Reader)
     cdef ggml_cgraph *g
-    file = open_regular(os.fsdecode(arg_path(fname, b"fname")), function_name())
-    try:
-        r.file = file.read()
-    finally:
-        file.close()
+    r.file = paused(read_regular, (os.fsdecode(arg_path(fname, b"fname")), function_name()))
     r.tensors, r.ops = [], numbers_of_ops()
     data, evaluated = (ggml_init(ggml_init_params(mem_size=0, mem_buffer=None, no_alloc=False)) for _ in range(2))
     enter(b"ggml_graph_import")

@@ -37,6 +37,12 @@ def open_regular(path, function):
     return open(fd, "rb", buffering=0)
 
 
+def read_regular(path, function):
+    """The bytes of a regular file: see open_regular."""
+    with open_regular(path, function) as file:
+        return file.read()
+
+
 def _require_regular(mode):
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "a folder: need a regular file")

@@ -16,8 +16,8 @@ from libc.string cimport memchr, memcpy
 
 from .._core cimport (
     GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, check_file, engine, enter,
-    fail, file_region, function_name, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, is_path, keep,
-    new_tensor, repr_short, resized, section_back, section_pause, set_name, unwatch, watch,
+    fail, file_region, function_name, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, is_a, is_path, keep,
+    new_tensor, paused, repr_short, resized, section_back, section_pause, set_name, unwatch, watch,
 )
 from .._enums cimport GGML_TYPE_I8
 from .._handle cimport HANDLE, opened
@@ -87,7 +87,8 @@ cdef class PathSource(Source):
         cdef size_t got = 0
         self.file.seek(offset)
         while got < n:
-            k = self.file.readinto(PyMemoryView_FromMemory(<char *>out + got, <Py_ssize_t>(n - got), PyBUF_WRITE))
+            view = PyMemoryView_FromMemory(<char *>out + got, <Py_ssize_t>(n - got), PyBUF_WRITE)
+            k = paused(self.file.readinto, (view,))
             if not k:
                 break
             got += <size_t>k
@@ -439,7 +440,7 @@ cdef object load(File f, Source s, object params, const char *fn):
 
 # ---- functions -------------------------------------------------------------------------------------------------------
 cdef int check_params(object params) except -1:
-    if not isinstance(params, _structs.gguf_init_params):
+    if not is_a(params, _structs.gguf_init_params):
         fail(TypeError, f"params is {repr_short(params)}: need gguf_init_params")
     return 0
 
@@ -449,7 +450,7 @@ cdef object read_from(Source s, object params, const char *fn):
 cdef object open_path(object fname):
     """Opens a regular file; returns it and its size."""
     cdef bytes path = arg_path(fname, b"fname")
-    file = open_regular(os.fspath(fname) if is_path(fname) else path, function_name())
+    file = paused(open_regular, (os.fsdecode(path) if is_path(fname) else path, function_name()))
     return file, os.fstat(file.fileno()).st_size
 
 def gguf_init_from_file(fname, params):

@@ -1,6 +1,5 @@
 """Changing GGUF contexts, and writing them to files, memory and C FILEs."""
 import ctypes
-import operator
 import struct
 
 from cpython.buffer cimport PyBUF_READ
@@ -12,7 +11,8 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     arg_bool, arg_buffer, arg_int32, arg_path, arg_size, arg_tensor, arg_text, arg_type, check_data, engine, fail,
-    gg_contiguous, gg_mul, gg_types, ggml_tensor, node_init, repr_short, section_back, section_pause, set_name,
+    float_of, gg_contiguous, gg_mul, gg_types, ggml_tensor, int_of, is_a, node_init, outside, repr_short, section_back,
+    section_pause, set_name, truth_of, tuple_of,
 )
 from .._enums cimport GGML_OP_NONE
 from .gguf cimport (
@@ -50,18 +50,16 @@ cdef bytes raw32(uint32_t n):
 
 cdef bytes value_bytes(int type, object form, object val):
     """The bytes of a value of a type; form: its struct.Struct."""
-    if isinstance(val, ctypes._SimpleCData):
-        val = val.value
     cdef double number
     cdef float single
     try:
         if type == BOOLEAN:
-            return b"\1" if val else b"\0"
+            return b"\1" if outside(truth_of, val) else b"\0"
         if type == F32 or type == F64:
-            number = val
+            number = outside(float_of, val)
             single = <float>number
             return PyBytes_FromStringAndSize(<char *>&single, 4) if type == F32 else form.pack(number)
-        return form.pack(operator.index(val))
+        return form.pack(outside(int_of, val))
     except (struct.error, OverflowError):
         fail(ValueError, f"val is {repr_short(val)}: it does not fit into {TYPES[type].name}")
     except (TypeError, ValueError):
@@ -167,10 +165,12 @@ def gguf_set_arr_str(ctx, key, data, n):
     """
     cdef File f = arg_gguf(ctx, b"gguf_set_arr_str")
     cdef size_t count = arg_size(n, b"n")
-    is_pointer = isinstance(data, ctypes._Pointer)
-    if not (is_pointer or isinstance(data, (list, tuple)) or isinstance(data, ctypes.Array)) or (count and not data):
+    is_pointer = is_a(data, ctypes._Pointer)
+    if isinstance(data, (list, tuple)) or is_a(data, ctypes.Array):
+        data = outside(tuple_of, data)
+    if not (is_pointer or type(data) is tuple) or (count and not data):
         fail(TypeError, f"data is {repr_short(data)}: need {count} strings, as a list, a ctypes array or a pointer")
-    if hasattr(data, "__len__") and <size_t>len(data) < count:
+    if not is_pointer and <size_t>len(data) < count:
         fail(ValueError, f"n is {count}: data has {len(data)} strings")
     cdef size_t address
     if is_pointer:

@@ -5,6 +5,7 @@ the last view is released. The order of dimensions is NumPy's here: the outermos
 """
 import ctypes
 import sys
+import weakref
 
 cimport cython
 from cpython.buffer cimport (
@@ -21,8 +22,9 @@ from libc.string cimport memcpy, strchr
 
 from .._core cimport (
     GG_TYPE_MAX, allocate, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, check_file, engine,
-    enter, fail, gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, keep,
-    new_tensor, node_append, node_init, region_owner, repr_short, section_back, section_pause, wrap_tensor,
+    enter, fail, gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, is_a, keep,
+    new_tensor, node_append, node_init, outside, paused, region_owner, repr_short, section_back, section_pause,
+    section_shared, truth_of, tuple_of, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_NONE, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32,
@@ -158,7 +160,14 @@ cdef int export(PyObject *tensor, RawBuffer *view, int flags) except -1:
     """The buffer protocol of tensor pointers. The view's object is the Hold, so that releasing it needs no more."""
     view.obj = NULL
     enter(b"ggml_tensor_p")
-    cdef Hold h = hold(arg_tensor(<object>tensor, b"tensor"))
+    cdef int section = section_shared()
+    try:
+        fill_view(hold(arg_tensor(<object>tensor, b"tensor")), view, flags)
+    finally:
+        section_back(section)
+    return 0
+
+cdef int fill_view(Hold h, RawBuffer *view, int flags) except -1:
     cdef bint rows = contiguous(h, False)
     cdef int k
     if (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS and not rows:
@@ -195,7 +204,10 @@ def _array_interface(self):
 def _array(self, dtype=None, copy=None):
     """NumPy calls this when the other protocols raised; its exception reaches the caller."""
     need_numpy()
-    return numpy.array(memoryview(self), dtype=dtype, copy=copy)
+    return paused(as_array, (self, dtype, copy))
+
+def as_array(tensor, dtype, copy):
+    return numpy.array(memoryview(tensor), dtype=dtype, copy=copy)
 
 ggml_tensor_p.__array_interface__ = property(_array_interface)
 ggml_tensor_p.__array__ = _array
@@ -276,7 +288,7 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     enter(b"__dlpack__")
     if stream is not None:
         fail(BufferError, f"stream is {repr_short(stream)}: tensors are in CPU memory, need None")
-    if dl_device is not None and tuple(dl_device) != (DL_CPU, 0):
+    if dl_device is not None and outside(tuple_of, dl_device) != (DL_CPU, 0):
         fail(BufferError, f"dl_device is {repr_short(dl_device)}: tensors are in CPU memory, need ({DL_CPU}, 0)")
     cdef Hold h = hold(arg_tensor(self, b"tensor"))
     if gg_types[h.type].quantized:
@@ -285,9 +297,10 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     for k in range(h.ndim):
         if h.strides[k] % h.itemsize:
             fail(BufferError, f"strides {h.steps()} are not multiples of the items' {h.itemsize} bytes")
-    if copy:
+    cdef bint copies = outside(truth_of, copy)
+    if copies:
         h = copied(h, self)
-    cdef bint versioned = max_version is not None and max_version[0] >= 1
+    cdef bint versioned = max_version is not None and outside(tuple_of, max_version) >= (1,)
     cdef Exported *e = <Exported *>allocate(1, sizeof(Exported))
     cdef DLTensor *x = &e.versioned.tensor if versioned else &e.plain.tensor
     x.data, x.device_type, x.device_id, x.ndim, x.byte_offset = h.data, DL_CPU, 0, h.ndim, 0
@@ -297,7 +310,7 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     for k in range(h.ndim):
         e.shape[k], e.strides[k] = h.shape[k], h.strides[k] // h.itemsize
     if versioned:
-        e.versioned.major, e.versioned.minor, e.versioned.flags = 1, 0, DL_COPIED if copy else 0
+        e.versioned.major, e.versioned.minor, e.versioned.flags = 1, 0, DL_COPIED if copies else 0
         e.versioned.manager, e.versioned.deleter = e, drop_versioned
         capsule = PyCapsule_New(&e.versioned, b"dltensor_versioned", unclaimed)
     else:
@@ -315,7 +328,7 @@ ggml_tensor_p.__dlpack__ = _dlpack
 ggml_tensor_p.__dlpack_device__ = _dlpack_device
 
 # ---- tensors over foreign memory -------------------------------------------------------------------------------------
-cdef dict sources = {}   # address of a tensor over foreign memory: address of its Source
+cdef dict sources = {}   # address of a tensor over foreign memory: weak reference to its Source
 
 @cython.no_gc
 cdef class Source:
@@ -323,11 +336,11 @@ cdef class Source:
     cdef RawBuffer view
     cdef DLManaged *plain
     cdef DLVersioned *versioned
-    cdef object tensor, address     # as in `sources`: numbers that exist already need no memory here
+    cdef object tensor, itself, __weakref__     # the first two as in `sources`: objects that exist need no memory here
 
     def __dealloc__(self):
-        if self.address is not None and sources.get(self.tensor) == self.address:
-            del sources[self.tensor]
+        if self.itself is not None and sources.get(self.tensor) is self.itself:
+            sources.pop(self.tensor, None)
         if self.view.obj != NULL:
             PyBuffer_Release(<Py_buffer *>&self.view)
         if self.plain != NULL and self.plain.deleter != NULL:
@@ -338,8 +351,8 @@ cdef class Source:
 cdef object source_of(ggml_tensor *t):
     if not sources:
         return None
-    cdef size_t found = sources.get(<size_t>(t.view_src if t.view_src != NULL else t), 0)
-    return <object><PyObject *>found if found else None
+    found = sources.get(<size_t>(t.view_src if t.view_src != NULL else t))
+    return found if found is None else found()
 
 cdef int type_of(const char *code, Py_ssize_t size, bint *swapped) noexcept:
     """The tensor type of items by their struct code; -1: there is none."""
@@ -392,9 +405,9 @@ cdef ggml_tensor *shared(ggml_context *c, Source s, int type, int ndim, const in
     finally:
         c.no_alloc = no_alloc
     memcpy(t.nb, nb, sizeof(nb))
-    s.tensor, s.address = <size_t>t, <size_t><PyObject *>s
+    s.tensor, s.itself = <size_t>t, weakref.ref(s)
     keep(c, s)
-    sources[s.tensor] = s.address
+    sources[s.tensor] = s.itself
     t.data = data
     return t
 
@@ -405,7 +418,7 @@ cdef ggml_tensor *over_buffer(ggml_context *c, object x) except? NULL:
     cdef bint swapped
     cdef int k, type
     try:
-        PyObject_GetBuffer(x, <Py_buffer *>&s.view, PyBUF_RECORDS_RO | PyBUF_WRITABLE)
+        PyObject_GetBuffer(outside(buffer_of, x), <Py_buffer *>&s.view, PyBUF_RECORDS_RO | PyBUF_WRITABLE)
     except (BufferError, ValueError, TypeError):
         return NULL                          # read-only, or of a dtype without a buffer format
     type = type_of(s.view.format, s.view.itemsize, &swapped)
@@ -415,19 +428,27 @@ cdef ggml_tensor *over_buffer(ggml_context *c, object x) except? NULL:
         shape[k], strides[k] = s.view.shape[k], s.view.strides[k]
     return shared(c, s, type, s.view.ndim, shape, strides, s.view.buf)
 
-cdef ggml_tensor *over_dlpack(ggml_context *c, object x) except? NULL:
+cdef object buffer_of(object x):
+    return memoryview(x)
+
+def capsule_of(x):
+    """The DLPack device of an array, and its capsule if that is the CPU."""
+    device = tuple(x.__dlpack_device__())
+    if device[0] != DL_CPU:
+        return device, None
+    try:
+        return device, x.__dlpack__(max_version=(1, 0))
+    except TypeError:                        # older than DLPack 1.0
+        return device, x.__dlpack__()
+
+cdef ggml_tensor *over_dlpack(ggml_context *c, tuple device, object capsule) except? NULL:
     cdef Source s = Source.__new__(Source)
     cdef DLTensor *m
     cdef int64_t strides[4]
     cdef int64_t step
     cdef int k, type
-    device = x.__dlpack_device__()
-    if device[0] != DL_CPU:
-        fail(BufferError, f"x is on device {tuple(device)}: need CPU memory")
-    try:
-        capsule = x.__dlpack__(max_version=(1, 0))
-    except TypeError:                        # older than DLPack 1.0
-        capsule = x.__dlpack__()
+    if capsule is None:
+        fail(BufferError, f"x is on device {device}: need CPU memory")
     if PyCapsule_IsValid(capsule, b"dltensor_versioned"):
         s.versioned = <DLVersioned *>PyCapsule_GetPointer(capsule, b"dltensor_versioned")
         PyCapsule_SetName(capsule, b"used_dltensor_versioned")
@@ -451,6 +472,9 @@ cdef ggml_tensor *over_dlpack(ggml_context *c, object x) except? NULL:
         step *= m.shape[k]
     return shared(c, s, type, m.ndim, m.shape, strides, <uint8_t *>m.data + m.byte_offset)
 
+cdef object has_dlpack(object x):
+    return hasattr(x, "__dlpack__")
+
 def from_dlpack(ctx, x):
     """Creates a tensor that shares the memory of an array of PyTorch, JAX or NumPy.
 
@@ -473,15 +497,18 @@ def from_dlpack(ctx, x):
     """
     cdef ggml_context *c = arg_context(ctx, b"from_dlpack")
     cdef ggml_tensor *t
-    if x is None or not (PyObject_CheckBuffer(x) or hasattr(x, "__dlpack__")):
+    if x is None or not (PyObject_CheckBuffer(x) or outside(has_dlpack, x)):
         fail(TypeError, f"x is a {type(x).__name__}: need an object with __dlpack__ or the buffer protocol")
-    if PyObject_CheckBuffer(x) and not isinstance(x, ggml_tensor_p):     # buffers do not distinguish BF16 from integers
+    if PyObject_CheckBuffer(x) and not is_a(x, ggml_tensor_p):     # buffers do not distinguish BF16 from integers
         t = over_buffer(c, x)
     else:
-        t = over_dlpack(c, x)
+        device, capsule = paused(capsule_of, (x,))
+        c = arg_context(ctx, b"from_dlpack")             # again: it may be freed by now
+        t = over_dlpack(c, device, capsule)
         if t == NULL:
             need_numpy()
-            x = numpy.from_dlpack(x)
+            x = paused(numpy.from_dlpack, (x,))
+            c = arg_context(ctx, b"from_dlpack")
     return wrap_tensor(t) if t != NULL else imported(c, x)
 
 # ---- NumPy -----------------------------------------------------------------------------------------------------------
@@ -518,9 +545,8 @@ cdef object decoded(ggml_tensor *t):
     out.setflags(write=False)                # writes would not reach the tensor
     return out
 
-cdef object reshaped(object array, object shape):
+cdef object reshaped(object array, tuple wanted):
     """Applies `shape` of to_numpy: the first elements of each dimension if it fits, otherwise a reshape."""
-    wanted = tuple(shape)
     if len(wanted) == array.ndim and all([0 <= n <= m for n, m in zip(wanted, array.shape)]):
         return array[tuple([slice(n) for n in wanted])]
     try:
@@ -561,7 +587,7 @@ def to_numpy(tensor, shape=None):
     h = hold(t)
     dtype = dtypes[t.type]
     array = decoded(t) if dtype is None else numpy.ndarray(h.sizes(), dtype, h, 0, h.steps())
-    return array if shape is None else reshaped(array, shape)
+    return array if shape is None else reshaped(array, outside(tuple_of, shape))
 
 cdef object imported(ggml_context *c, object x):
     """A new tensor with the values of an array."""
@@ -569,40 +595,49 @@ cdef object imported(ggml_context *c, object x):
     cdef int64_t ne[4]
     cdef ggml_tensor *t
     cdef bint swapped
-    cdef int type, k
+    cdef int kind, k
     if not PyObject_CheckBuffer(x):
-        fail(TypeError, f"x is a {x.__class__.__name__}: need a NumPy array")
+        fail(TypeError, f"x is a {type(x).__name__}: need a NumPy array")
     try:
-        PyObject_GetBuffer(x, &view, PyBUF_RECORDS_RO)
+        PyObject_GetBuffer(outside(buffer_of, x), &view, PyBUF_RECORDS_RO)
     except (BufferError, ValueError):
-        if str(getattr(x, "dtype", "")) == "bfloat16":        # of ml_dtypes: it has no buffer format
+        if outside(dtype_of, x) == "bfloat16":                # of ml_dtypes: it has no buffer format
             return imported_bf16(c, x)
         no_such_type(x, "")
     try:
-        type = type_of(view.format, view.itemsize, &swapped)
-        if type < 0:
+        kind = type_of(view.format, view.itemsize, &swapped)
+        if kind < 0:
             no_such_type(x, "B" if view.format == NULL else (<bytes>view.format).decode())
         if view.ndim > 4:
             fail(ValueError, f"x has {view.ndim} dimensions: need at most 4")
         for k in range(view.ndim):
             ne[view.ndim - 1 - k] = view.shape[k]
-        t = new_tensor(c, type, view.ndim, ne)
+        t = new_tensor(c, kind, view.ndim, ne)
         tensor = wrap_tensor(t)
         if t.data != NULL and view.len:
             if not swapped and PyBuffer_IsContiguous(&view, b"C"):
                 memcpy(t.data, view.buf, <size_t>view.len)
             else:
-                to_numpy(tensor)[...] = x
+                paused(assign, (to_numpy(tensor), x))
         return tensor
     finally:
         PyBuffer_Release(&view)
 
+def assign(array, values):
+    array[...] = values
+
+cdef object dtype_of(object x):
+    return str(getattr(x, "dtype", ""))
+
+cdef object bits_of(object x):
+    return x.view("int16")
+
 cdef int no_such_type(object x, str code) except -1:
-    fail(TypeError, f"x has dtype {getattr(x, 'dtype', code)}: need float16/32/64 or int8/16/32/64; "
+    fail(TypeError, f"x has dtype {outside(dtype_of, x) or code}: need float16/32/64 or int8/16/32/64; "
                     "for values to compute with, convert the array: x.astype(numpy.float32)")
 
 cdef object imported_bf16(ggml_context *c, object x):
-    tensor = imported(c, x.view("int16"))
+    tensor = imported(c, outside(bits_of, x))
     (<ggml_tensor *>arg_tensor(tensor, b"x")).type = GGML_TYPE_BF16
     return tensor
 
@@ -683,8 +718,11 @@ def get_strides(tensor):
     return tuple([t.nb[i] for i in range(dims(t))])
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
+cdef object is_given(object work):
+    return hasattr(work, "__array_interface__") or bool(work)   # NumPy arrays have no truth value
+
 cdef object row_work(object work, int64_t n):
-    if hasattr(work, "__array_interface__") or work:     # NumPy arrays have no truth value
+    if outside(is_given, work):
         return work
     return ctypes.cast((ctypes.c_float * n)(), ctypes.c_void_p)
 

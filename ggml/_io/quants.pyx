@@ -8,7 +8,7 @@ from libc.string cimport memset
 
 from .._core cimport (
     arg_buffer, arg_extent, arg_size, arg_type, arg_type_number, engine, enter, fail, gg_region, gg_row_size, gg_types,
-    region_holding, section_back, section_pause,
+    is_a, region_holding, section_back, section_pause,
 )
 from .. import _structs
 
@@ -149,7 +149,7 @@ def ggml_quantize_chunk(type, src, dst, start, nrows, n_per_row, imatrix):
     job.src = <const float *>memory_of(src, b"src", <size_t>(first + job.rows * job.width) * 4) + first
     job.dst = <uint8_t *>memory_of(dst, b"dst", <size_t>(first_row + job.rows) * job.row_size)
     job.dst += <size_t>first_row * job.row_size
-    if imatrix is not None and (not isinstance(imatrix, ctypes._Pointer) or imatrix):
+    if imatrix is not None and (not is_a(imatrix, ctypes._Pointer) or imatrix):
         job.imatrix = <const float *>memory_of(imatrix, b"imatrix", <size_t>job.width * 4)
     if job.imatrix == NULL and engine.requires_imatrix(job.type):
         fail(ValueError, f"{type_name(job.type)} needs importance weights: imatrix is None")

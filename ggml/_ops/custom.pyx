@@ -7,7 +7,7 @@ from libc.stdint cimport INT32_MAX, int64_t, uint8_t
 from .._core cimport (
     GGML_MAX_SRC, GGML_STATUS_FAILED, GGML_STATUS_SUCCESS, arg_address, arg_callback, arg_context, arg_extent,
     arg_int32, arg_tensor, arg_tensor_or_null, arg_tensors, arg_type, context_of, engine, enter, entered, fail,
-    gg_same_shape, ggml_context, ggml_tensor, keep, name_text, node_append, node_in_place, node_init, node_like,
+    gg_same_shape, ggml_context, ggml_tensor, keep, name_text, node_append, node_in_place, node_init, node_like, paused,
     repr_short, shape_text, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_MAP_CUSTOM2, GGML_OP_MAP_CUSTOM3, GGML_TYPE_F32
@@ -616,7 +616,7 @@ cdef int grad_custom(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     if entry is None:
         fail(ValueError, f"'{name_text(t)}' ({engine.op_name(t.op).decode()}) has no gradient: "
                          "give it one with ggml.ext.custom_set_backward")
-    results = entry.function(wrap_handle(b.ctx), wrap_tensor(t), wrap_tensor(g))
+    results = paused(entry.function, (wrap_handle(b.ctx), wrap_tensor(t), wrap_tensor(g)))
     b.check_after_callback(caller, t)
     if not isinstance(results, (tuple, list)):
         results = (results,)

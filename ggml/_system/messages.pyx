@@ -7,8 +7,8 @@ from libc.stdio cimport FILE
 from libc.string cimport memcmp
 
 from .._core cimport (
-    arg_address, arg_callback, arg_context, arg_int32, arg_path, arg_text, enter, fail, ggml_context, ggml_object,
-    unwatch, watch, wrap_handle,
+    arg_address, arg_callback, arg_context, arg_int32, arg_path, arg_text, enter, fail, ggml_context, ggml_object, is_a,
+    let_go, outside, paused, same_pair, unwatch, watch, wrap_handle,
 )
 from .numbers cimport arg_array
 from .. import _constants, _structs
@@ -23,13 +23,17 @@ ctypedef void (*log_fn)(int, const char *, void *) noexcept
 cdef log_fn log_function = NULL
 cdef void *log_data = NULL
 
+def to_stderr(text):
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
 def log(int level, str text):
     """Sends a message to the callback of ggml_log_set, or writes it to stderr if there is none."""
     cdef bytes raw = text.encode()
-    _kept = log_callback_kept, log_data_kept     # while they run: the callback, or another thread, may set others
+    let_go((log_callback_kept, log_data_kept))   # while they run, the callback or another thread may set others
+    _kept = log_callback_kept, log_data_kept
     if log_function == NULL:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        paused(to_stderr, (text,))
     else:
         watch()
         try:
@@ -60,6 +64,7 @@ def ggml_log_set(log_callback, user_data):
     callback = as_callback(log_callback, _structs.ggml_log_callback)
     cdef void *function = arg_callback(callback, _structs.ggml_log_callback, b"log_callback")
     cdef void *data = arg_address(user_data, b"user_data")
+    let_go((log_callback_kept, log_data_kept))
     log_callback_kept, log_data_kept = callback, user_data
     log_function, log_data = <log_fn>function, data
 
@@ -128,7 +133,7 @@ def ggml_print_backtrace():
     Returns:
         None.
     """
-    traceback.print_stack()
+    paused(traceback.print_stack, ())
 
 cdef object abort_callback = _structs.ggml_abort_callback_t()
 
@@ -147,10 +152,14 @@ def ggml_set_abort_callback(callback):
     global abort_callback
     enter(b"ggml_set_abort_callback")
     new = as_callback(callback, _structs.ggml_abort_callback_t)
-    if not isinstance(new, ctypes._CFuncPtr):
+    if not is_a(new, ctypes._CFuncPtr):
         new = _structs.ggml_abort_callback_t(<size_t>arg_callback(new, _structs.ggml_abort_callback_t, b"callback"))
     before, abort_callback = abort_callback, new
     return before
+
+cdef object text_with(object pair):
+    """The text of a format and its arguments."""
+    return pair[0] % tuple([getattr(a, "value", a) for a in pair[1]])
 
 def ggml_abort(file, line, fmt, *args):
     """Raises RuntimeError with a formatted message and a place in the source.
@@ -172,8 +181,9 @@ def ggml_abort(file, line, fmt, *args):
     """
     enter(b"ggml_abort")
     if args:
+        fmt = arg_text(fmt, b"fmt")
         try:
-            fmt = arg_text(fmt, b"fmt") % tuple([getattr(a, "value", a) for a in args])
+            fmt = outside(text_with, same_pair(fmt, args))
         except (TypeError, ValueError) as e:
             fail(ValueError, f"fmt {fmt!r} does not fit its arguments: {e}")
     place, text = (x.decode(errors="replace") for x in (arg_text(file, b"file"), arg_text(fmt, b"fmt")))

@@ -4,7 +4,7 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     arg_buffer, arg_extent, arg_float, arg_int, arg_int32, engine, enter, fail, gg_bf16_to_f32, gg_f16_to_f32,
-    gg_f32_to_bf16, gg_f32_to_f16, section_back, section_pause,
+    gg_f32_to_bf16, gg_f32_to_f16, is_a, section_back, section_pause,
 )
 from .._enums cimport GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32
 from .. import _constants, _structs
@@ -58,7 +58,7 @@ def ggml_bf16_to_fp32(bf16):
         ValueError: bf16 does not fit 16 bits.
     """
     enter(b"ggml_bf16_to_fp32")
-    return gg_bf16_to_f32(bits16(bf16.bits if isinstance(bf16, _structs.ggml_bf16_t) else bf16, b"bf16"))
+    return gg_bf16_to_f32(bits16(bf16.bits if is_a(bf16, _structs.ggml_bf16_t) else bf16, b"bf16"))
 
 def ggml_fp32_to_bf16(fp32):
     """Converts a number to the nearest bfloat16 number.

@@ -2,19 +2,17 @@
 import ctypes
 import itertools
 
-from .._core cimport arg_int32, enter, fail, repr_short
+from .._core cimport arg_int32, enter, fail, is_a, pointed, repr_short
 from .. import _constants, _structs
 
 cdef dict pools = {}                                  # handle: its parameters
 cdef object handles = itertools.count(0x1000, 0x10)
 
 cdef object pool_params(object p, str name):
-    p = getattr(p, "_obj", p)
-    if isinstance(p, ctypes._Pointer) and p:
-        p = p.contents
-    if not isinstance(p, _structs.ggml_threadpool_params):
+    params = pointed(p, _structs.ggml_threadpool_params)
+    if params is None:
         fail(TypeError, f"{name} is {repr_short(p)}: need a pointer to ggml_threadpool_params")
-    return p
+    return params
 
 cdef int pool_threads(object n) except -1:
     cdef int k = arg_int32(n, b"n_threads")
@@ -96,8 +94,8 @@ def ggml_threadpool_new(params):
     return handle
 
 cdef object pool(object handle):
-    key = handle.value if isinstance(handle, ctypes.c_void_p) else handle
-    if not isinstance(key, int) or key not in pools:
+    key = handle.value if is_a(handle, ctypes.c_void_p) else handle
+    if type(key) is not int or key not in pools:
         fail(RuntimeError, f"threadpool is {repr_short(handle)}: no live thread pool")
     return key
 

@@ -3,9 +3,10 @@ from libc.stdint cimport int64_t
 
 from .._core cimport (
     GGML_MAX_NAME, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM,
-    GG_TYPE_MAX, arg_extent, arg_int, arg_int32, arg_tensor, arg_text, arg_type, arg_type_number, engine, enter,
-    fail, gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_is_empty, gg_nelements, gg_nrows, gg_row_size,
-    gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, name_text, set_name, tensor_text, wrap_tensor,
+    GG_TYPE_MAX, arg_extent, arg_int, arg_int32, arg_tensor, arg_text, arg_type, arg_type_number, engine, enter, fail,
+    gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_is_empty, gg_nelements, gg_nrows, gg_row_size,
+    gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, name_text, outside, same_pair, set_name, tensor_text,
+    wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_UNARY, GGML_TYPE_F32
 from .._params cimport glu_params, unary_params
@@ -739,6 +740,10 @@ def ggml_set_name(tensor, name):
     set_name(t, arg_text(name, b"name"), b"")
     return wrap_tensor(t)
 
+cdef object text_with(object pair):
+    """The text of a format and its arguments."""
+    return pair[0] % tuple([getattr(a, "value", a) for a in pair[1]])
+
 def ggml_format_name(tensor, fmt, *args):
     """Sets the name of a tensor from a printf format and its arguments.
 
@@ -758,7 +763,7 @@ def ggml_format_name(tensor, fmt, *args):
     cdef bytes text = arg_text(fmt, b"fmt")
     if args:
         try:
-            text = text % tuple([getattr(a, "value", a) for a in args])
+            text = outside(text_with, same_pair(text, args))
         except (TypeError, ValueError) as e:
             fail(ValueError, f"fmt {text!r} does not fit its arguments: {e}")
     set_name(t, text, b"")

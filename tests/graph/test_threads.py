@@ -150,6 +150,56 @@ def test_messages_name_the_function_of_their_thread():
         ggml.ggml_new_tensor_1d(ctx, F32, Busy())
 
 
+def waits(base=object, init=(), **results):
+    """An object of which each of the methods waits for calls of another thread, one of which frees a context."""
+
+    def after(result):
+        def method(*args):
+            in_threads(1, lambda k: ggml.ggml_free(ggml.ggml_init(ggml.ggml_init_params(64, None, False))))
+            return result
+
+        return method
+
+    return type("Waits", (base,), {name: after(result) for name, result in results.items()})(*init)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda ctx, t: ggml.ggml_new_tensor_1d(ctx, F32, waits(__index__=4)),
+        lambda ctx, t: ggml.ggml_new_tensor(ctx, F32, 2, waits(list, ([3, 4],), __len__=2, __iter__=iter((3, 4)))),
+        lambda ctx, t: ggml.ggml_scale(ctx, t, waits(__float__=2.0)),
+        lambda ctx, t: ggml.ggml_set_no_alloc(ctx, waits(__bool__=False)),
+        lambda ctx, t: ggml.ggml_format_name(t, b"%s", waits(__bytes__=b"name")),
+        lambda ctx, t: ggml.ggml_threadpool_params_default(waits(__index__=1)),
+        lambda ctx, t: ggml.ggml_get_f32_1d(t, waits(__index__=0)),
+        lambda ctx, t: ggml.gguf_set_val_f32(ggml.gguf_init_empty(), b"key", waits(__float__=1.0)),
+        lambda ctx, t: ggml.ggml_backend_cpu_buffer_from_ptr(waits(__index__=ggml.ggml_get_data(t)), 16),
+        lambda ctx, t: ggml.gguf_init_from_file(waits(__fspath__="none"), ggml.gguf_init_params(True, None)),
+        lambda ctx, t: ggml.ggml_sqr(ctx, waits(__repr__="text")),
+        lambda ctx, t: ggml.ggml_backend_name(waits(__repr__="text", __hash__=1, __eq__=True)),
+        lambda ctx, t: ggml.ggml_map_custom1(ctx, t, lambda *a: None, 1, waits(bytearray, (8,), __del__=None)),
+    ],
+)
+def test_code_of_a_program_within_a_call_may_wait_for_calls_of_another_thread(call):
+    with context() as ctx:
+        t = ggml.ggml_set_f32(ggml.ggml_new_tensor_1d(ctx, F32, 4), 1.0)
+        with contextlib.suppress(TypeError, OSError):  # of those that are of no use
+            call(ctx, t)
+
+
+def test_what_was_looked_up_may_be_freed_while_an_argument_is_converted():
+    class Frees:
+        def __index__(self):
+            in_threads(1, lambda k: ggml.ggml_free(ctx))
+            return 4
+
+    ctx = ggml.ggml_init(ggml.ggml_init_params(1 << 16, None, False))
+    if not _core.has_gil():
+        with pytest.raises(RuntimeError, match="^ggml_new_tensor_2d: ctx .* is not a live context"):
+            ggml.ggml_new_tensor_2d(ctx, F32, 4, Frees())
+
+
 def test_a_callback_for_messages_lives_until_it_returns(capfd):
     """It may set another one, and so may another thread."""
     alive = []

@@ -199,6 +199,11 @@ static bool release_reserved(void) {
     unlock();
     return before || dropped;
 }
+#ifdef GG_FREE_THREADED
+enum { KEPT_FOR_LATER = true };
+#else
+enum { KEPT_FOR_LATER = false };
+#endif
 /* Changes the views of a range, or adds GG_FREED; returns them as they are then. */
 static int64_t views_change(gg_region *r, int64_t delta) {
 #ifdef GG_FREE_THREADED
@@ -405,11 +410,20 @@ static void chunk_release(gg_region *r) {
     gg_region_remove(GG_ARENA, r);
     gg_region_retire(r);
 }
-void gg_context_free(ggml_context *ctx) {
+gg_region *gg_context_free(ggml_context *ctx) {
     const int before = begin_change();
-    for (gg_region *r = ctx->chunk, *prev; r; r = prev) prev = r->prev, chunk_release(r);
+    gg_region *const rest = KEPT_FOR_LATER && ctx->chunk->mapped ? ctx->chunk : NULL;
+    for (gg_region *r = ctx->chunk, *prev; r; r = prev) {
+        prev = r->prev;
+        if (rest) views_change(r, 1);
+        chunk_release(r);
+    }
     context_leave(ctx);
     end_change(before);
+    return rest;
+}
+void gg_context_rest(gg_region *r) {
+    for (gg_region *prev; r; r = prev) prev = r->prev, gg_region_view(r, -1);
 }
 void gg_context_reset(ggml_context *ctx) {
     const int before = begin_change();

@@ -85,7 +85,10 @@ struct ggml_context {
 
 ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc);    /* NULL: no memory */
 void gg_context_reset(ggml_context *ctx);
-void gg_context_free(ggml_context *ctx);     /* memory of a caller stays registered, with ctx NULL (see gg_region) */
+/* Memory of a caller stays registered, with ctx NULL (see gg_region). What it returns goes to gg_context_rest, which
+ * gives the pages back: without a GIL after the thread was alone, since all others wait for the system meanwhile. */
+gg_region *gg_context_free(ggml_context *ctx);
+void gg_context_rest(gg_region *r);
 ggml_context *gg_context_find(const void *handle);    /* NULL: not a live context */
 size_t gg_context_used(const ggml_context *ctx);
 /* A new object of `size` payload bytes; NULL if the arena is full, and *need is the mem_size that would suffice. */

@@ -1,0 +1,98 @@
+# A part of _core.pyx: sections, and code of programs outside of them (see _sections.h and _core.pxd).
+
+cdef int section_pause() noexcept nogil:
+    return gg_section_pause()
+
+cdef int section_shared() noexcept nogil:
+    return gg_section_enter(GG_SHARED)
+
+cdef int section_alone() noexcept nogil:
+    return gg_section_enter(GG_ALONE)
+
+cdef void section_back(int before) noexcept nogil:
+    gg_section_back(before)
+
+cpdef bint has_gil() noexcept:
+    """Whether this build is for a Python with a GIL."""
+    return GG_HAS_GIL
+
+cdef int compute_outside(gg_call *call) noexcept:
+    cdef int status, section = gg_section_pause()
+    with nogil:
+        status = gg_compute(call)
+    gg_section_back(section)
+    return status
+
+class _Anew(BaseException):
+    """Ends a call that begins anew. No program sees it."""
+
+gg_anew = <PyObject *>_Anew
+
+cdef object letting_go():
+    """A dict of what this thread's call lets go of once it has left its section."""
+    cdef PyObject *kept = gg_section_kept()
+    if kept != NULL:
+        return <object>kept
+    made = {}
+    Py_INCREF(made)
+    gg_section_keep(<PyObject *>made)
+    return made
+
+cdef object let_go(object value):
+    if not GG_HAS_GIL and gg_section_here() != GG_OUTSIDE:
+        (<dict>letting_go())[id(value)] = value
+
+cdef object outside(object (*function)(object), object value):
+    global gg_running
+    cdef const char *running = gg_running
+    cdef int section
+    cdef uint64_t changes
+    cdef PyObject *kept
+    cdef bint may
+    if GG_HAS_GIL or gg_section_here() == GG_OUTSIDE:
+        made = function(value)
+        gg_running = running
+        return made
+    key = <size_t><void *>function, id(value)
+    if gg_section_kept() != NULL and key in <dict>letting_go():
+        return (<dict>letting_go())[key][1]
+    kept, may = gg_section_keep(NULL), gg_section_anew(False)       # calls within belong to the program
+    changes = gg_section_changes()
+    section = gg_section_pause()
+    try:
+        made = function(value)
+    finally:
+        gg_section_back(section)
+        gg_section_keep(kept)
+        gg_section_anew(may)
+        gg_running = running
+    (<dict>letting_go())[key] = value, made
+    if may and gg_section_changes() - changes != (section == GG_ALONE):     # other than that of this thread
+        raise _Anew
+    return made
+
+cdef tuple same_pair(object a, object b):
+    """(a, b), the same tuple if the call begins anew."""
+    pair = a, b
+    if GG_HAS_GIL or gg_section_here() == GG_OUTSIDE:
+        return pair
+    return (<dict>letting_go()).setdefault((id(a), id(b)), pair)
+
+cdef object paused(object function, tuple args):
+    cdef int section = gg_section_pause()
+    try:
+        return function(*args)
+    finally:
+        gg_section_back(section)
+
+def guard(function, shares):
+    """Lets a function run in a section from now on (bool: one that it shares). Does nothing where there is a GIL."""
+    cdef const char *problem = gg_section_guard(<PyObject *>function, GG_SHARED if shares else GG_ALONE)
+    if problem != NULL:
+        raise ImportError(f"ggml: {function!r} can't run without the GIL: {problem.decode()}")
+    gg_uncounted(<PyObject *>function)
+
+if not GG_HAS_GIL:
+    if gg_sections_begin():
+        raise ImportError("ggml: the system has no room for another variable of threads")
+    gg_change_begin, gg_change_end = section_alone, section_back
