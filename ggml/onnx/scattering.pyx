@@ -12,6 +12,13 @@ ctypedef fused number:
     int64_t
 
 
+cdef inline bint is_nan(number a) noexcept nogil:
+    if number is float or number is double:
+        return a != a
+    else:
+        return False
+
+
 cdef inline number combined(number a, number b, int kind) noexcept nogil:
     """What becomes of a number and another one; NaN where one of both is."""
     if kind == ADD:
@@ -19,9 +26,9 @@ cdef inline number combined(number a, number b, int kind) noexcept nogil:
     if kind == MUL:
         return a * b
     if kind == MAX:
-        return a if a > b or a != a else b
+        return a if a > b or is_nan(a) else b
     if kind == MIN:
-        return a if a < b or a != a else b
+        return a if a < b or is_nan(a) else b
     return b
 
 
