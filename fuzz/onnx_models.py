@@ -12,6 +12,7 @@ take its time: it is interrupted and counted as "long".
 
 import argparse
 import itertools
+import math
 import random
 import resource
 import signal
@@ -233,13 +234,16 @@ def outcome(model, operands):
 
 
 def other_sizes(inputs, dice):
-    """Operands some of whose dimensions have another size."""
+    """Operands some of whose dimensions have another size, unless they would be large."""
     sizes = sorted({n for a in inputs if isinstance(a, np.ndarray) for n in a.shape if 1 < n < 100})
     if not sizes:
         return inputs
     old = dice.choice(sizes)
     new = old + dice.choice((-1, 1, 2, 7, old))
-    return [np.resize(a, [new if n == old else n for n in a.shape]) if isinstance(a, np.ndarray) else a for a in inputs]
+    shapes = [[new if n == old else n for n in np.shape(a)] for a in inputs]
+    if max(map(math.prod, shapes)) > 5000:
+        return inputs
+    return [np.resize(a, shape) if isinstance(a, np.ndarray) else a for a, shape in zip(inputs, shapes)]
 
 
 def late(signum, frame):

@@ -35,8 +35,8 @@ def fold(b, node, values, rule):
         return [numbers(b, node, ON_NUMBERS[node.op](node, *map(objects, values)), values)]
     if node.op in MOVES:
         return rule()
-    if node.op == "TopK" and is_numbers(values[0]) and values[0].shape == values[1].shape == (1,):
-        return [values[0], Known(np.zeros(values[1].array, np.int64))]  # one number is sorted
+    if node.op == "TopK" and is_numbers(values[0]) and values[0].shape == (1,) and b.ints(values[1]) == [1]:
+        return [values[0], Known(np.zeros(1, np.int64))]  # one number is sorted
     if node.op == "ConstantOfShape":
         shape = tuple(b.ints(values[0]))
     elif node.op in SHAPES:
@@ -90,6 +90,10 @@ def numbers(b, node, array, values):
     return Known(np.array(flat, dtype).reshape(array.shape))
 
 
+def unrecorded():
+    raise UnrecordedError("no sizes")
+
+
 def quotient(x, y):
     """A quotient of integers, which ONNX rounds toward zero."""
     if x < 0 or y < 1:
@@ -128,6 +132,12 @@ def reshaped(node, x, dims):
     return x.reshape([int(d) for d in dims])
 
 
+def product(node, x, axes=None):
+    if x.ndim > 1 or node.attr("noop_with_empty_axes", 0):
+        unrecorded()
+    return np.asarray(x.prod(), object).reshape([1] * x.ndim if node.attr("keepdims", 1) else ())
+
+
 COMPARISONS = {
     "Equal": operator.eq,
     "Less": operator.lt,
@@ -147,21 +157,13 @@ ON_NUMBERS: dict[str, Any] = {
     "Cast": lambda node, x: x,
     "Concat": lambda node, *arrays: np.concatenate(arrays, node.attr("axis")),
     "Gather": lambda node, x, index: np.take(x, index.astype(np.int64), node.attr("axis", 0)),
-    "ReduceProd": lambda node, x, axes=None: (
-        np.asarray(x.prod(), object).reshape([1] * x.ndim if node.attr("keepdims", 1) else ())
-        if x.ndim < 2
-        else unrecorded()
-    ),
+    "ReduceProd": product,
     "Unsqueeze": expanded,
     "Squeeze": squeezed,
     "Slice": sliced,
     "Reshape": reshaped,
     **{op: elementwise(function) for op, function in COMPARISONS.items()},
 }
-
-
-def unrecorded():
-    raise UnrecordedError("no sizes")
 
 
 def gathered(node, x, index):
