@@ -16,7 +16,8 @@ static inline vi groups_bias(const panel_format *f, vi low, vi high) {
 }
 /* Converts a step of VW columns of b. */
 static inline void groups_quantise(const panel_format *f, const float *x, float *out) {
-    const int8_scale s = int8_scale_of(x, f->step, (float)f->most);
+    const bool scaled = f->step > 32;       /* the scales are constants, which saves a division */
+    const int8_scale s = scaled ? int8_scale_of(x, KC, INT8_MOST_SCALED) : int8_scale_of(x, f->step, INT8_MOST);
     vi sum = vi_set1(0), low = sum;         /* low: of the elements in the lower halves of the words */
     for (int k = 0; f->codes16 && k < f->step; k += 2, x += 2 * NR_PAD, out += NR_PAD) {
         const vi p = int8_round(s, x, &sum), q = int8_round(s, x + NR_PAD, &sum);
@@ -123,8 +124,7 @@ INT8_TABLE(groups_step, DOT_8)
 
 static inline panel_format int8_format(const gg_ints *ints) {
     panel_format f = {.depth = INT8_DEPTH, .step = ints->group, .bias = ints->bias, .convert_b = groups_convert_b,
-                      .minima = ints->minima, .columns = INT8_NR,
-                      .most = ints->group > 32 ? INT8_MOST_SCALED : INT8_MOST};
+                      .minima = ints->minima, .columns = INT8_NR};
 #ifdef GG_VEC_PAIRS
     if (ints->scale_group) return blocks_format(ints);
     const int fit = INT16_MAX / (2 * 127 * ints->max);

@@ -42,8 +42,7 @@ struct panel_format {
     int acc_depth;                          /* the accumulation depth, */
     int scale_group;                        /* the words of codes that share a word of scales (int8_blocks.h), */
     int minima;                             /* the words of minima in a step, */
-    bool codes16;                           /* codes of 16 instead of 8 bits, */
-    int most;                               /* the largest code of b */
+    bool codes16;                           /* codes of 16 instead of 8 bits */
 };
 
 GG_INLINE void micro_store(const int v, const int n, vf sum[NR][MV], float *c, int64_t ldc, int64_t m, bool add) {
