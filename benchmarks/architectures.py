@@ -9,7 +9,7 @@ A kind is one of tests/hf_models.py; here it has the widths of WIDTHS, as few la
 vocabulary of 8,192 tokens and often fewer experts than the published model. The first step writes folders whose weights
 are holes in a file; the second plans the file as `ggml convert` does, with types of Q4_K_M, and fills it with random
 rows. PYTHON is the interpreter of an environment with llama-cpp-python. Both libraries take turns (model_engines.py),
-and the best of the rounds counts: ratios above 1 mean that this one is faster.
+and the best of the rounds counts, those of former calls too: ratios above 1 mean that this one is faster.
 """
 
 import contextlib
@@ -236,6 +236,10 @@ def measure(folder, python, kind):
             best = {library: tokens / min(times) for library, times in seconds.items() if None not in times}
             found[name] = best
     rates = read_rates(folder)
+    former = rates.get(kind, {})
+    for name, best in found.items():
+        for library, rate in former.get(name, {}).items():
+            best[library] = max(rate, best.get(library, 0))
     rates[kind] = found
     (folder / "rates.json").write_text(json.dumps(rates, indent=1))
     print(kind, *(f"{name} {b.get('ggml', 0) / b['llama_cpp']:.2f}" if "llama_cpp" in b else f"{name} {b}"

@@ -162,9 +162,9 @@ def write_weight(
     ne = (*weight.shape[::-1], 1, 1, 1)[:4]
 
     def addresses() -> Iterator[int]:
-        for several in matrices:  # the weights of a convolution come as a whole
-            for matrix in several.reshape(-1, ne[0] * ne[1]):
-                yield matrix.ctypes.data
+        size = ne[1] * ggml.ggml_row_size(weight.source, ne[0])
+        for values in matrices:  # those of a convolution come as a whole
+            yield from range(values.ctypes.data, values.ctypes.data + values.nbytes, size)
 
     try:
         quantization.convert(weight.name, ne, weight.source, addresses(), TYPES[kind], importance, write, advance)

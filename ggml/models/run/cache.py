@@ -20,6 +20,7 @@ from .pages import PAGE
 
 Tensor = Any
 F32 = ggml.GGML_TYPE_F32
+PARTS = 16  # in which a state is copied
 
 
 class Tensors:
@@ -193,8 +194,13 @@ class StateCache:
         return ggml.ggml_get_rows(g.ctx, self.tensor, g.inputs.slots)
 
     def keep(self, g: Any, state: Tensor) -> None:
-        """Stores the states after the batch, [size, S]."""
-        g.effects.append(ggml.ggml_set_rows(g.ctx, self.tensor, state, g.inputs.slots))
+        """Stores the states after the batch, [size, S]. A single one is in parts, which threads copy side by side."""
+        tensor = self.tensor
+        if state.contents.ne[1] == 1 and self.size % PARTS == 0:
+            part, row = self.size // PARTS, tensor.contents.nb[1]
+            tensor = ggml.ggml_view_3d(g.ctx, tensor, part, tensor.contents.ne[1], PARTS, row, 4 * part, 0)
+            state = ggml.ggml_view_3d(g.ctx, state, part, 1, PARTS, state.contents.nb[1], 4 * part, 0)
+        g.effects.append(ggml.ggml_set_rows(g.ctx, tensor, state, g.inputs.slots))
 
 
 class ConvCache(StateCache):
