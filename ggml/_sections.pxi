@@ -76,7 +76,9 @@ cdef tuple same_pair(object a, object b):
     pair = a, b
     if GG_HAS_GIL or gg_section_here() == GG_OUTSIDE:
         return pair
-    return (<dict>letting_go()).setdefault((id(a), id(b)), pair)
+    # A tuple of further arguments is a new one each time; what it holds is the same.
+    key = id(a), tuple([id(x) for x in <tuple>b]) if type(b) is tuple else id(b)
+    return (<dict>letting_go()).setdefault(key, pair)
 
 cdef object paused(object function, tuple args):
     cdef int section = gg_section_pause()

@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t
 
 from .._core cimport (
     GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_graph, arg_int32, arg_tensor, engine, enter, fail, gg_nbytes,
-    ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text, pointed, repr_short,
+    ggml_cgraph, ggml_context, ggml_object, ggml_tensor, name_text, outside, pointed, repr_short, tuple_of,
 )
 from .._backend.buffer cimport multi_buffer
 from .._backend.device cimport (
@@ -394,6 +394,7 @@ cdef bytes arg_ids(object array, int n, int n_bufs, str name):
     if array is None:
         return None
     if isinstance(array, (list, tuple)):
+        array = outside(tuple_of, array)
         if len(array) < n:
             fail(ValueError, f"{name} has {len(array)} elements: need {n}")
         array = (ctypes.c_int * n)(*[arg_int32(array[i], name.encode()) for i in range(n)])

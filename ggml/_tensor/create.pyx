@@ -5,7 +5,7 @@ from libc.string cimport memcpy, strncmp
 from .._core cimport (
     GGML_MAX_NAME, GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_extent, arg_float, arg_int32, arg_tensor,
     arg_text, arg_type, context_of, fail, ggml_context, ggml_object, ggml_tensor, new_tensor, node_append,
-    node_in_place, node_init, wrap_tensor,
+    node_in_place, node_init, outside, tuple_of, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE, GGML_TYPE_F32, GGML_TYPE_I32
 
@@ -41,6 +41,7 @@ def ggml_new_tensor(ctx, type, n_dims, ne):
     if n < 1 or n > 4:
         fail(ValueError, f"n_dims is {n}: need 1 to 4")
     if isinstance(ne, (list, tuple)):
+        ne = outside(tuple_of, ne)
         if len(ne) < n:
             fail(ValueError, f"ne has {len(ne)} sizes: need {n}")
         for i in range(n):
