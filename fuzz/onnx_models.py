@@ -240,10 +240,16 @@ def other_sizes(inputs, dice):
         return inputs
     old = dice.choice(sizes)
     new = old + dice.choice((-1, 1, 2, 7, old))
-    shapes = [[new if n == old else n for n in np.shape(a)] for a in inputs]
-    if max(map(math.prod, shapes)) > 5000:
+
+    def resized(a):
+        return np.resize(a, shape_of(a)) if isinstance(a, np.ndarray) else a
+
+    def shape_of(a):
+        return [new if n == old else n for n in a.shape]
+
+    if any(math.prod(shape_of(a)) > 5000 for a in inputs if isinstance(a, np.ndarray)):
         return inputs
-    return [np.resize(a, shape) if isinstance(a, np.ndarray) else a for a, shape in zip(inputs, shapes)]
+    return [resized(a) for a in inputs]
 
 
 def late(signum, frame):
