@@ -267,6 +267,30 @@ class Step:
     loss: float  # of these batches, before the step
 
 
+def _keep(owner: Owner, name: str, function: Callable[..., Any], *args: object) -> None:
+    """Makes what a function returns an attribute: what it created, or None if it frees.
+
+    The interpreter takes no step between them: Ctrl-C there would lose what was created, or have it freed twice.
+    """
+    vars(owner).update(zip((name,), starmap(function, (args,))))
+
+
+class _Result(Owner):
+    """The sums of an epoch, an object of ggml_opt_result_init. One that a callback begins within has its own."""
+
+    handle: int | None = None
+
+    def __init__(self) -> None:
+        _keep(self, "handle", ggml.ggml_opt_result_init)
+
+    def free(self) -> None:
+        if self.handle is not None:
+            _keep(self, "handle", ggml.ggml_opt_result_free, self.handle)
+
+    def __del__(self) -> None:
+        self.free()
+
+
 class _Network(Owner):
     """What a Session trains: the weights, the graph of a step, and the backend that computes it."""
 
@@ -277,7 +301,6 @@ class _Network(Owner):
     nodes: int | None
     weights: int | None
     dataset: int | None
-    result: int | None
     # What frees them, in this order.
     _FREE = {
         "opt": ggml.ggml_opt_free,
@@ -286,7 +309,6 @@ class _Network(Owner):
         "nodes": ggml.ggml_free,
         "weights": ggml.ggml_free,
         "dataset": ggml.ggml_opt_dataset_free,
-        "result": ggml.ggml_opt_result_free,
     }
 
     def __init__(self, threads: int, comm: Communicator | None, accumulate: int):
@@ -301,25 +323,18 @@ class _Network(Owner):
         if comm is not None:
             threads = threads or comm.threads
         vars(self).update(dict.fromkeys(self._FREE))
-        self._keep("backend", ggml.ggml_backend_cpu_init)
+        _keep(self, "backend", ggml.ggml_backend_cpu_init)
         if threads:
             ggml.ggml_backend_cpu_set_n_threads(self.backend, threads)
-        self._keep("sched", ggml.ggml_backend_sched_new, (ctypes.c_void_p * 1)(self.backend), None, 1, 1024, False)
-        self._keep("weights", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
-        self._keep("nodes", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
-
-    def _keep(self, name: str, function: Callable[..., Any], *args: object) -> None:
-        """Makes what a function returns an attribute: what it created, or None if it frees.
-
-        The interpreter takes no step between them: Ctrl-C there would lose what was created, or have it freed twice.
-        """
-        vars(self).update(zip((name,), starmap(function, (args,))))
+        _keep(self, "sched", ggml.ggml_backend_sched_new, (ctypes.c_void_p * 1)(self.backend), None, 1, 1024, False)
+        _keep(self, "weights", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
+        _keep(self, "nodes", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
 
     def _free(self, *names: str) -> None:
         """Frees what these attributes hold, or all of them."""
         for name in names or self._FREE:
             if (held := vars(self).get(name)) is not None:
-                self._keep(name, self._FREE[name], held)
+                _keep(self, name, self._FREE[name], held)
 
     def __del__(self) -> None:
         self._free()
@@ -420,7 +435,7 @@ class _Network(Owner):
         params.ctx_compute, params.inputs, params.outputs = self.nodes, inputs, outputs
         params.get_opt_pars = ggml.ggml_opt_get_optimizer_params(parameters)
         params.optimizer, params.opt_period = optimizer, self.accumulate // self.ranks
-        self._keep("opt", ggml.ext.opt_init, params, self.comm)
+        _keep(self, "opt", ggml.ext.opt_init, params, self.comm)
         return self
 
     def _trained(self) -> Iterator[Tensor]:
@@ -539,21 +554,20 @@ class Session(_Network):
         if labels is not None:
             to_numpy(ggml.ggml_opt_dataset_labels(self.dataset))[:] = labels
         ggml.ggml_opt_dataset_shuffle(self.opt, self.dataset, -1)
-        self._keep("result", ggml.ggml_opt_result_init)
+        result, losses = _Result(), []
         try:
-            losses: list[float] = []
             for i in range(steps):
-                losses.append(math.fsum(self._step(i)))
+                losses.append(math.fsum(self._step(i, result.handle)))
                 for callback in self.callbacks:
                     callback(Step(self.epochs, i, steps, losses[-1]))
             self.epochs += 1
             loss = math.fsum(losses) / (1 if self.loss_type == ggml.GGML_OPT_LOSS_TYPE_SUM else steps)
-            accuracy = _number(ggml.ggml_opt_result_accuracy, self.result)
+            accuracy = _number(ggml.ggml_opt_result_accuracy, result.handle)
             return [loss, float(np.mean(self.comm.collect(np.array(accuracy))) if self.comm else accuracy)]
         finally:
-            self._free("result")
+            result.free()
 
-    def _step(self, number: int) -> npt.NDArray[np.float32]:
+    def _step(self, number: int, result: Any) -> npt.NDArray[np.float32]:
         """Computes this rank's batches of a step; returns the losses of all ranks' batches, in their order."""
         count = self.accumulate // self.ranks
         losses = np.empty(count, np.float32)
@@ -563,7 +577,7 @@ class Session(_Network):
                 inputs, targets = ggml.ggml_opt_inputs(self.opt), ggml.ggml_opt_labels(self.opt)
                 batch = number * self.accumulate + self.rank * count + k
                 ggml.ggml_opt_dataset_get_batch(self.dataset, inputs, targets, batch)
-                ggml.ggml_opt_eval(self.opt, self.result)
+                ggml.ggml_opt_eval(self.opt, result)
             losses[k] = to_numpy(ggml.ggml_opt_loss(self.opt)).item()
         return losses if self.comm is None else self.comm.collect(losses).reshape(-1)
 
@@ -657,7 +671,7 @@ class Session(_Network):
         if self.dataset is None or shape != self.shape:
             self._free("dataset")
             width, n_out, n = self.shape = shape
-            self._keep("dataset", ggml.ggml_opt_dataset_init, self.kind, F32, width, n_out, n, 1)
+            _keep(self, "dataset", ggml.ggml_opt_dataset_init, self.kind, F32, width, n_out, n, 1)
         if self.order is not None and len(self.order) == shape[2]:
             _set_order(self.dataset, self.order)
         self.order = None

@@ -302,6 +302,19 @@ def test_ctrl_c_while_the_network_is_built_leaves_no_memory_behind():
         signal.signal(signal.SIGALRM, previous)
 
 
+def test_a_callback_may_begin_an_epoch():
+    inner = []
+
+    def begin(step):
+        if step.batch == 1 and not inner:
+            inner.append(None)
+            inner[0] = s.epoch(DATA, LABELS)[0]
+
+    with session(callbacks=begin) as s:
+        outer = s.epoch(DATA, LABELS)[0]
+    assert 0 < outer < inner[0] and s.epochs == 2  # most of the outer one comes after the inner one
+
+
 # ---- learning rates --------------------------------------------------------------------------------------------------
 def test_ctrl_c_before_any_instruction_of_a_session_loses_nothing(monkeypatch):
     """The interrupt comes before every seventh bytecode in turn; what was created by then is freed, and once."""
@@ -325,6 +338,7 @@ def test_ctrl_c_before_any_instruction_of_a_session_loses_nothing(monkeypatch):
 
     created = ("backend_cpu_init", "backend_sched_new", "init", "opt_dataset_init", "opt_result_init")
     monkeypatch.setattr(training.Session, "_FREE", {k: frees(f) for k, f in training.Session._FREE.items()})
+    monkeypatch.setattr(training.ggml, "ggml_opt_result_free", frees(ggml.ggml_opt_result_free))
     for name in created:
         creates(f"ggml_{name}")
     build = ggml.ext.opt_init
