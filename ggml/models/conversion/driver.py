@@ -173,7 +173,7 @@ def write_weight(
 
 
 def set_key(file: Any, key: str, value: Any) -> None:
-    """Sets a key: the type follows from that of the value; lists of integers are I32, bytes are U8."""
+    """Sets a key: the type follows from that of the value; np.int32 and lists of integers are I32, bytes are U8."""
     if isinstance(value, bool):
         ggml.gguf_set_val_bool(file, key, value)
     elif isinstance(value, np.int32):

@@ -35,6 +35,20 @@ def usual(c: Fields) -> Keys:
     }
 
 
+# What `fla` saves of both under the same names
+FLA: dict[str, Any] = {
+    "embeddings": "token_embd",
+    "norm": "output_norm",
+    "lm_head": "output",
+    "layers.{}.pre_norm": "token_embd_norm",
+    "layers.{}.attn_norm": "blk.{}.attn_norm",
+    "layers.{}.ffn_norm": "blk.{}.attn_norm_2",
+    "layers.{}.attn.g_norm": "blk.{}.time_mix_ln",
+    "layers.{}.attn.o_proj": "blk.{}.time_mix_output",
+    "layers.{}.ffn.value": "blk.{}.channel_mix_value",
+}
+
+
 def fla(c: Fields) -> None:
     """Refuses settings of `fla` with which a layer is another one."""
     c.require("hidden_act", "sqrelu", default="sqrelu")
@@ -154,12 +168,7 @@ def scaled(c: Fields, values: np.ndarray) -> np.ndarray:
 
 
 FLA6: dict[str, Any] = {
-    "embeddings": "token_embd",
-    "norm": "output_norm",
-    "lm_head": "output",
-    "layers.{}.pre_norm": "token_embd_norm",
-    "layers.{}.attn_norm": "blk.{}.attn_norm",
-    "layers.{}.ffn_norm": "blk.{}.attn_norm_2",
+    **FLA,
     "layers.{}.attn.x_proj_0.mu": "blk.{}.time_mix_lerp_x",
     "layers.{}.attn.x_proj_0.linear": Part("blk.{}.time_mix_w1", order=rows_by_part),
     "layers.{}.attn.x_proj_2": Part("blk.{}.time_mix_w2", order=columns_by_part),
@@ -172,13 +181,10 @@ FLA6: dict[str, Any] = {
     "layers.{}.attn.w_proj.linear.lora_2": "blk.{}.time_mix_decay_w2",
     "layers.{}.attn.w_proj.linear.lora_2.bias": "blk.{}.time_mix_decay.weight",
     "layers.{}.attn.bonus": "blk.{}.time_mix_first",
-    "layers.{}.attn.g_norm": "blk.{}.time_mix_ln",
-    "layers.{}.attn.o_proj": "blk.{}.time_mix_output",
     "layers.{}.ffn.key.mu": "blk.{}.channel_mix_lerp_k",
     "layers.{}.ffn.key.linear": "blk.{}.channel_mix_key",
     "layers.{}.ffn.receptance.mu": "blk.{}.channel_mix_lerp_r",
     "layers.{}.ffn.receptance.linear": "blk.{}.channel_mix_receptance",
-    "layers.{}.ffn.value": "blk.{}.channel_mix_value",
 }
 OF_KEYS = {"r_proj.linear": whole_heads, "k_proj.linear": whole_heads, "w_proj.linear.lora_2": whole_heads,
            "w_proj.linear.lora_2.bias": whole_heads, "bonus": whole_rows}  # fmt: skip
@@ -228,12 +234,7 @@ def low_rank(part: str) -> Mapping[str, str]:
 
 
 RWKV7: dict[str, Any] = {
-    "embeddings": "token_embd",
-    "norm": "output_norm",
-    "lm_head": "output",
-    "layers.{}.pre_norm": "token_embd_norm",
-    "layers.{}.attn_norm": "blk.{}.attn_norm",
-    "layers.{}.ffn_norm": "blk.{}.attn_norm_2",
+    **FLA,
     **mixed("layers.{}.attn.x_{}", arch7.MIXED),
     "layers.{}.attn.x_x": Part("blk.{}.time_mix_lerp_fused", shape=lambda c, shape: (shape[0], 1, 1, shape[-1])),
     **low_rank("w"), **low_rank("a"), **low_rank("v"), **low_rank("g"),
@@ -243,11 +244,8 @@ RWKV7: dict[str, Any] = {
     "layers.{}.attn.r_proj": "blk.{}.time_mix_receptance",
     "layers.{}.attn.k_proj": "blk.{}.time_mix_key",
     "layers.{}.attn.v_proj": "blk.{}.time_mix_value",
-    "layers.{}.attn.o_proj": "blk.{}.time_mix_output",
-    "layers.{}.attn.g_norm": "blk.{}.time_mix_ln",
     "layers.{}.ffn.x_k": Part("blk.{}.channel_mix_lerp_k", shape=flat),
     "layers.{}.ffn.key": "blk.{}.channel_mix_key",
-    "layers.{}.ffn.value": "blk.{}.channel_mix_value",
 }  # fmt: skip
 
 ROWS = [
