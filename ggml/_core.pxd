@@ -286,6 +286,8 @@ cdef int arg_type_number(object value, const char *name) except -1
 cdef bytes arg_text(object value, const char *name)
 cdef bytes arg_path(object value, const char *name)
 cdef bint is_path(object value) except -1       # str or os.PathLike
+# The text of a printf format and its arguments.
+cdef bytes arg_format(object fmt, tuple args)
 # Anything that c_void_p accepts; None gives NULL.
 cdef void *arg_address(object value, const char *name) except? NULL
 # The same, written to `out`, with at least `need` bytes. A size that is not known is not checked, only whether memory

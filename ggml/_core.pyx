@@ -405,6 +405,18 @@ cdef bytes arg_text(object value, const char *name):
         return text
     fail(TypeError, f"{name.decode()} is {repr_short(text)}: need bytes or str")
 
+cdef object text_with(object pair):
+    return pair[0] % tuple([getattr(a, "value", a) for a in pair[1]])
+
+cdef bytes arg_format(object fmt, tuple args):
+    cdef bytes text = arg_text(fmt, b"fmt")
+    if not args:
+        return text
+    try:
+        return outside(text_with, same_pair(text, args))
+    except (TypeError, ValueError) as e:
+        fail(ValueError, f"fmt {text!r} does not fit its arguments: {e}")
+
 cdef bint is_path(object value) except -1:
     return isinstance(value, str) or outside(has_path, value)
 

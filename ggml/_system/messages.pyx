@@ -7,8 +7,8 @@ from libc.stdio cimport FILE
 from libc.string cimport memcmp
 
 from .._core cimport (
-    arg_address, arg_callback, arg_context, arg_int32, arg_path, arg_text, enter, fail, ggml_context, ggml_object, is_a,
-    let_go, outside, paused, same_pair, unwatch, watch, wrap_handle,
+    arg_address, arg_callback, arg_context, arg_format, arg_int32, arg_path, arg_text, enter, fail, ggml_context,
+    ggml_object, is_a, let_go, paused, unwatch, watch, wrap_handle,
 )
 from .numbers cimport arg_array
 from .. import _constants, _structs
@@ -157,10 +157,6 @@ def ggml_set_abort_callback(callback):
     before, abort_callback = abort_callback, new
     return before
 
-cdef object text_with(object pair):
-    """The text of a format and its arguments."""
-    return pair[0] % tuple([getattr(a, "value", a) for a in pair[1]])
-
 def ggml_abort(file, line, fmt, *args):
     """Raises RuntimeError with a formatted message and a place in the source.
 
@@ -180,13 +176,7 @@ def ggml_abort(file, line, fmt, *args):
         ValueError: the arguments do not fit the format.
     """
     enter(b"ggml_abort")
-    if args:
-        fmt = arg_text(fmt, b"fmt")
-        try:
-            fmt = outside(text_with, same_pair(fmt, args))
-        except (TypeError, ValueError) as e:
-            fail(ValueError, f"fmt {fmt!r} does not fit its arguments: {e}")
-    place, text = (x.decode(errors="replace") for x in (arg_text(file, b"file"), arg_text(fmt, b"fmt")))
+    place, text = (x.decode(errors="replace") for x in (arg_text(file, b"file"), arg_format(fmt, args)))
     message = f"{place}:{arg_int32(line, b'line')}: {text}"
     if abort_callback:
         run_callback(abort_callback, (message.encode(),))

@@ -3,9 +3,9 @@ from libc.stdint cimport int64_t
 
 from .._core cimport (
     GGML_MAX_NAME, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_LOSS, GGML_TENSOR_FLAG_OUTPUT, GGML_TENSOR_FLAG_PARAM,
-    GG_TYPE_MAX, arg_extent, arg_int, arg_int32, arg_tensor, arg_text, arg_type, arg_type_number, engine, enter, fail,
-    gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_is_empty, gg_nelements, gg_nrows, gg_row_size,
-    gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, name_text, outside, same_pair, set_name, tensor_text,
+    GG_TYPE_MAX, arg_extent, arg_format, arg_int, arg_int32, arg_tensor, arg_text, arg_type, arg_type_number, engine,
+    enter, fail, gg_can_repeat, gg_contiguous, gg_contiguous_n, gg_extent, gg_is_empty, gg_nelements, gg_nrows,
+    gg_row_size, gg_same_shape, gg_type_ok, gg_types, ggml_object, ggml_tensor, name_text, set_name, tensor_text,
     wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_UNARY, GGML_TYPE_F32
@@ -740,10 +740,6 @@ def ggml_set_name(tensor, name):
     set_name(t, arg_text(name, b"name"), b"")
     return wrap_tensor(t)
 
-cdef object text_with(object pair):
-    """The text of a format and its arguments."""
-    return pair[0] % tuple([getattr(a, "value", a) for a in pair[1]])
-
 def ggml_format_name(tensor, fmt, *args):
     """Sets the name of a tensor from a printf format and its arguments.
 
@@ -760,13 +756,7 @@ def ggml_format_name(tensor, fmt, *args):
     """
     enter(b"ggml_format_name")
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
-    cdef bytes text = arg_text(fmt, b"fmt")
-    if args:
-        try:
-            text = outside(text_with, same_pair(text, args))
-        except (TypeError, ValueError) as e:
-            fail(ValueError, f"fmt {text!r} does not fit its arguments: {e}")
-    set_name(t, text, b"")
+    set_name(t, arg_format(fmt, args), b"")
     return wrap_tensor(t)
 
 def ggml_set_input(tensor):
