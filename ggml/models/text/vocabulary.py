@@ -162,9 +162,10 @@ class SpecialTokens:
             right = set(order) - {find(text) for text in ("<unk>", "<s>", "<|endoftext|>")}
         elif "modern-bert" in name:
             left.add(find("[MASK]"))
+        guarded = self.control | reserved
         self._all = self._splitter(order, left, right)
-        self._guarded = self._splitter([i for i in order if i in self.control | reserved], set(), set())
-        self._user_defined = self._splitter([i for i in order if i not in self.control | reserved], left, right)
+        self._guarded = self._splitter([i for i in order if i in guarded], set(), set())
+        self._user_defined = self._splitter([i for i in order if i not in guarded], left, right)
 
     def _splitter(self, ids: list[int], left: set[int], right: set[int]) -> Callable[[bytes], list[bytes | int]]:
         """A function that splits text at tokens; those of `left` and `right` take the white space beside them."""
