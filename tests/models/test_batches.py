@@ -1,5 +1,6 @@
 """Batches of ggml.models: any mixture of sequences, pages that they share, results that are exact to the last bit."""
 
+import contextlib
 import gc
 import warnings
 
@@ -279,6 +280,20 @@ def test_pages_of_a_window():
     assert pool.pages <= 10
     kept = table.gone * PAGE
     assert pool.reachable(table, kept + 99) == kept + 99 and pool.reachable(table, kept + 98) == 0
+
+
+@pytest.mark.parametrize("limit", [None, 100])
+def test_a_pool_grows_seldom_also_beyond_the_usual(limit):
+    sizes = []
+    pool = PagePool([Recorder()], 0, 4 * PAGE, 0, 2, lambda: sizes.append(0))
+    pool.limit = limit
+    tables = []
+    with pytest.raises(MemoryError) if limit else contextlib.nullcontext():
+        for _ in range(100):
+            tables.append(pool.table())
+            pool.reserve(tables[-1], 0, PAGE)
+    assert len(tables) == 100 and len(sizes) < 40  # 5, 8, 9 pages, then by an eighth
+    assert pool.pages == limit if limit else 101 <= pool.pages < 114
 
 
 def test_no_memory_for_more_pages_loses_nothing(open_model, monkeypatch):

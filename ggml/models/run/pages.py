@@ -93,6 +93,10 @@ class PagePool:
             layer.resize(pages * PAGE)
         self.pages = pages
 
+    def _more(self) -> int:
+        """How many pages a full pool gets: each time it grows, what it holds is copied."""
+        return max(min(2 * self.pages, self._usual), self.pages + self.pages // 8)
+
     def add(self, layer: Layer) -> None:
         """Adds the memory of a further layer, of which no cell was written."""
         layer.resize(self.pages * PAGE)
@@ -123,7 +127,8 @@ class PagePool:
             need = self.pages + count - found
             if self.limit is not None and need > self.limit:
                 raise MemoryError(f"generate: {need} pages of {PAGE} tokens are needed, {self.limit} are allowed")
-            self._grow(max(need, min(2 * self.pages, self._usual, self.limit or self._usual)))
+            more = self._more()
+            self._grow(max(need, more if self.limit is None else min(more, self.limit)))
             free = self.free()
         taken: list[int] = []
         while len(taken) < count:
