@@ -328,6 +328,8 @@ cdef int region_leave(int kind, gg_region *region) except -1
 # A registered BUFFER region of zeroed pages, or of the pages of a file, which are copied on write; NULL: no memory.
 cdef gg_region *buffer_region(size_t size) noexcept
 cdef gg_region *file_region(int fd, size_t size) noexcept
+# See gg_pages_enlarge; `data` lies in the region.
+cdef size_t enlarge_pages(gg_region *region, uint8_t *data, size_t size) noexcept nogil
 # Frees such a region. Its pages are unmapped once the last view is released.
 cdef void buffer_retire(gg_region *region) noexcept
 # The Python object that owns the memory of a region, or None.

@@ -65,6 +65,9 @@ cdef extern from "runtime/memory.h" nogil:
     void (*gg_change_end)(int before)
     void *gg_pages_alloc(size_t size)
     void *gg_pages_of_file(int fd, size_t size)
+    size_t GG_LARGE_PAGE
+    ctypedef void (*gg_copy_fn)(void *to, const void *source, size_t large_pages) noexcept
+    size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy) nogil
     void gg_pages_free(void *p, size_t size)
     gg_region *gg_region_of_data(const void *addr)
     bint gg_readable(const void *addr, size_t size)
@@ -1091,6 +1094,22 @@ cdef gg_region *file_region(int fd, size_t size) noexcept:
             buffer_retire(region)
             return NULL
     return region
+
+cdef struct Copies:
+    uint8_t *to
+    const uint8_t *source
+
+cdef void copy_large_page(void *data, int64_t i) noexcept nogil:
+    cdef Copies *c = <Copies *>data
+    memcpy(c.to + i * <int64_t>GG_LARGE_PAGE, c.source + i * <int64_t>GG_LARGE_PAGE, GG_LARGE_PAGE)
+
+cdef void copy_large_pages(void *to, const void *source, size_t large_pages) noexcept nogil:
+    cdef Copies c
+    c.to, c.source = <uint8_t *>to, <const uint8_t *>source
+    engine.parallel_for(engine.default_threads(), <int64_t>large_pages, copy_large_page, &c)
+
+cdef size_t enlarge_pages(gg_region *region, uint8_t *data, size_t size) noexcept nogil:
+    return gg_pages_enlarge(data, size, region.size - <size_t>(data - region.base), copy_large_pages)
 
 cdef int check_file(gg_region *region) except -1:
     if region.file != NULL and gg_mapped_changed(region.file):

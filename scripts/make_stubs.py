@@ -95,8 +95,10 @@ EXT = {
     f"{_TAIL}) -> ggml_tensor_p",
     "conv_algorithm": "(tensor: _To[ggml_tensor]) -> str | None",
     "custom_set_backward": "(tensor: _To[ggml_tensor], backward: Callable[..., Any]) -> ggml_tensor_p",
+    "erf": "(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p",
     "gguf_get_tensor_shape": "(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]",
     "gguf_init_from_file_mmap": "(fname: _Path, params: gguf_init_params) -> gguf_context_p",
+    "gguf_use_large_pages": "(ctx: _Address, start: _Int, size: _Int) -> int",
     "max_pool_2d": "(ctx: _Address, a: _To[ggml_tensor], k0: _Int, k1: _Int, s0: _Int, s1: _Int, p0: _Float, "
     "p1: _Float) -> ggml_tensor_p",
     "min_max": "(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p",
@@ -104,6 +106,9 @@ EXT = {
     "opt_init": "(params: ggml_opt_params, comm: Any) -> ggml_opt_context_t",
     "opt_load": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
     "opt_save": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
+    "paged_attention": "(ctx: _Address, q: _To[ggml_tensor], k: _To[ggml_tensor], v: _To[ggml_tensor], "
+    "table: _To[ggml_tensor], factor: _Float, page_size: _Int, window: _Int, logit_softcap: _Float, "
+    "sinks: _To[ggml_tensor], exact: _Bool, chunked: _Bool) -> ggml_tensor_p",
     "quantize_linear": "(ctx: _Address, a: _To[ggml_tensor], scale: _To[ggml_tensor], zero: _To[ggml_tensor], "
     "min: _Float, max: _Float, centred: _Bool) -> ggml_tensor_p",
 }

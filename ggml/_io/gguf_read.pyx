@@ -15,15 +15,16 @@ from libc.stdlib cimport free
 from libc.string cimport memchr, memcpy
 
 from .._core cimport (
-    GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, check_file, engine, enter,
-    fail, file_region, function_name, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor, is_a, is_path, keep,
-    new_tensor, paused, repr_short, resized, section_back, section_pause, set_name, unwatch, watch,
+    GGML_MAX_NAME, arg_address, arg_buffer, arg_callback, arg_context, arg_path, arg_size, check_file, engine,
+    enlarge_pages, enter, fail, file_region, function_name, gg_add, gg_type_ok, ggml_context, ggml_object, ggml_tensor,
+    is_a, is_path, keep, new_tensor, paused, repr_short, resized, section_back, section_pause, set_name, unwatch,
+    watch,
 )
 from .._enums cimport GGML_TYPE_I8
 from .._handle cimport HANDLE, opened
 from .gguf cimport (
-    ARRAY, BOOLEAN, MAX_KEY, N_TYPES, NOWHERE, SIZES, STRING, File, Info, Mapping, Pair, arg_file, padded, quoted,
-    set_size, valid_utf8,
+    ARRAY, BOOLEAN, MAX_KEY, N_TYPES, NOWHERE, SIZES, STRING, File, Info, Mapping, Pair, arg_file, arg_gguf, padded,
+    quoted, set_size, valid_utf8,
 )
 from .. import _structs
 from .files import open_regular
@@ -535,6 +536,42 @@ def ext_gguf_init_from_file_mmap(fname, params):
     if f.data_present:
         f.data = (<Mapping>mapping).region.base + f.data_offset
     return load(f, s, params, b"ggml.ext.gguf_init_from_file_mmap")
+
+def ext_gguf_use_large_pages(ctx, start, size):
+    """Copies tensor data of a mapped file into pages of 2 MiB, at the same addresses.
+
+    Reading much memory takes longer in small pages, whose places a processor has to look up more often: in a virtual
+    machine up to twice as long. The copies belong to this process alone; the other pages of the file are still shared
+    with other processes. Tensors may be read meanwhile, but not written. This function is not part of the C library.
+
+    Args:
+        ctx: GGUF context of ggml.ext.gguf_init_from_file_mmap.
+        start: where the bytes begin, an offset in the tensor data.
+        size: number of bytes, 0 or more. The large pages that begin in them, and end before the file does, are copied.
+    Returns:
+        Number of bytes (int) in large pages now. 0 if no such page begins there, and if the system (Linux alone) has
+        no large pages or no memory.
+    Raises:
+        TypeError: ctx is not a handle, or start or size is not an integer.
+        ValueError: the bytes lie beyond the tensor data, or the context does not map a file.
+        RuntimeError: ctx was freed or is not a GGUF context, or another program has written to the file or shortened
+            it.
+    """
+    cdef File f = arg_gguf(ctx, b"ggml.ext.gguf_use_large_pages")
+    cdef Mapping mapping = f.mapping
+    cdef size_t first = arg_size(start, b"start"), n = arg_size(size, b"size"), done
+    cdef int section
+    if mapping is None or f.data == NULL:
+        fail(ValueError, "ctx has no tensor data of a mapped file: need one of ggml.ext.gguf_init_from_file_mmap")
+    if first > f.data_size or n > f.data_size - first:
+        fail(ValueError, f"start is {first} and size is {n}: the tensor data have {f.data_size} bytes")
+    check_file(mapping.region)
+    section = section_pause()
+    with nogil:
+        done = enlarge_pages(mapping.region, f.data + first, n)
+    section_back(section)
+    check_file(mapping.region)
+    return done
 
 def gguf_init_from_file_ptr(file, params):
     """Reads GGUF data from an open C FILE, starting at its current position.

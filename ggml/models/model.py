@@ -133,7 +133,7 @@ def load(
     threads: int | None = None,
     kv_type: str | Sequence[str] = "f16",
     lora: Iterable[str | os.PathLike[str]] = (),
-    mmap: bool = True,
+    mmap: bool | str = True,
     comm: Communicator | None = None,
     split: str = "tensor",
     mmproj: str | os.PathLike[str] | None = None,
@@ -151,8 +151,9 @@ def load(
         kv_type: type of the stored keys and values: "f16", "f32", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0" or
             "iq4_nl"; or two of them, of keys and of values.
         lora: paths of adapters.
-        mmap: True to map the file and adapters, so that pages are read on first use and shared with other processes;
-            False to copy them into memory.
+        mmap: True to map the file and adapters; the weights of a model that generates text are copied to large pages,
+            in which each token takes less time, if there is enough memory. "shared" to leave them in the pages of the
+            file, which are read on first use and shared with other processes. False to read them into memory.
         comm: ggml.distributed.Communicator whose ranks compute together, or None. Each rank has its part of the weights
             and of the keys and values only; all ranks make the same calls and get the same results, which are those of
             one rank. See docs/distributed.md.

@@ -129,6 +129,7 @@ def test_additions_are_in_ext_alone():
     for name in ggml.ext.__all__:
         function = getattr(ggml.ext, name)
         assert (function.__module__, function.__qualname__) == ("ggml.ext", name)
+        assert list(function.__annotations__.values()).count("Any") <= 1, name
 
 
 def test_old_names_of_additions_say_the_new_one():

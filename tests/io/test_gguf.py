@@ -635,6 +635,55 @@ def test_mapped_tensors_compute(tmp_path):
     ggml.ggml_free(weights.value)
 
 
+LARGE = 2 << 20
+
+
+def test_mapped_tensors_in_large_pages(tmp_path):
+    values = np.random.default_rng(0).random(9 * LARGE // 4, np.float32)
+    path = tmp_path / "in.gguf"
+    path.write_bytes(gguf([], [tensor("w", (values.size,), F32, 0)], values.tobytes()))
+    weights = ctypes.c_void_p()
+    g = ggml.ext.gguf_init_from_file_mmap(path, params(False, weights))
+    view = to_numpy(ggml.ggml_get_tensor(weights, b"w"))
+    view[5 * LARGE // 4] = 2  # a page that is no longer the file's
+    use = ggml.ext.gguf_use_large_pages
+    moved = [use(g, start, LARGE // 2) for start in range(0, values.nbytes, LARGE // 2)]
+    if sum(moved):  # the system has such pages
+        begin = view.ctypes.data - ggml.gguf_get_data_offset(g)
+        end = begin + path.stat().st_size
+        assert sum(moved) == end // LARGE * LARGE - -(-view.ctypes.data // LARGE) * LARGE and set(moved) == {0, LARGE}
+        assert sum(str(path) in x[2] for x in mappings() if x[0] < end and begin < x[1]) <= 2  # what lies around them
+    assert use(g, 0, 0) == 0
+    values[5 * LARGE // 4] = 2
+    np.testing.assert_array_equal(view, values)
+    view[:] = 3
+    assert path.read_bytes().count(values[-1000:].tobytes()) == 1
+    ggml.gguf_free(g)
+    ggml.ggml_free(weights.value)
+    assert (view == 3).all()
+
+
+def test_what_has_no_large_pages(tmp_path):
+    path = tmp_path / "in.gguf"
+    path.write_bytes(gguf([], [tensor("w", (LARGE,), F32, 0)], bytes(4 * LARGE)))
+    use = ggml.ext.gguf_use_large_pages
+    with opened(path) as read, pytest.raises(ValueError, match="^ggml.ext.gguf_use_large_pages: .*need one of"):
+        use(read, 0, LARGE)
+    g = ggml.ext.gguf_init_from_file_mmap(path, params(False, ctypes.c_void_p()))
+    for start, size in ((0, 4 * LARGE + 1), (4 * LARGE + 1, 0), (1, 2**63 - 1)):
+        with pytest.raises(ValueError, match="the tensor data have 8388608 bytes"):
+            use(g, start, size)
+    with pytest.raises((ValueError, OverflowError)):
+        use(g, -1, 1)
+    with open(path, "r+b") as f:
+        f.truncate(LARGE)
+    with pytest.raises(RuntimeError, match="shortened"):
+        use(g, 0, 4 * LARGE)
+    ggml.gguf_free(g)
+    with pytest.raises(RuntimeError, match="freed"):
+        use(g, 0, LARGE)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -91,6 +91,33 @@ bool gg_pages_close_file(void *p, size_t size) {
     return false;
 #endif
 }
+#if defined __linux__ && defined MADV_HUGEPAGE && defined MREMAP_FIXED
+static uintptr_t to_large_page(uintptr_t a) { return (a + GG_LARGE_PAGE - 1) & ~(uintptr_t)(GG_LARGE_PAGE - 1); }
+
+size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy) {
+    const uintptr_t first = to_large_page((uintptr_t)p), end = ((uintptr_t)p + room) & ~(uintptr_t)(GG_LARGE_PAGE - 1);
+    const uintptr_t wanted = to_large_page((uintptr_t)p + size), last = wanted < end ? wanted : end;
+    if (first >= last) return 0;
+    const size_t n = last - first;
+    /* The copies are made elsewhere and then moved, so that nobody sees addresses without their values. */
+    char *const reserved = mmap(NULL, n + GG_LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (reserved == MAP_FAILED) return 0;
+    char *const copies = (char *)to_large_page((uintptr_t)reserved);
+    const size_t before = copies - reserved, after = GG_LARGE_PAGE - before;
+    if (before) munmap(reserved, before);
+    if (after) munmap(copies + n, after);
+    if (!madvise(copies, n, MADV_HUGEPAGE)) {
+        copy(copies, (const void *)first, n / GG_LARGE_PAGE);
+        if (mremap(copies, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)first) != MAP_FAILED) return n;
+    }
+    munmap(copies, n);
+    return 0;
+}
+#else
+size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy) {
+    return (void)p, (void)size, (void)room, (void)copy, 0;
+}
+#endif
 
 /* Pages of freed arenas are kept in memory for the next arena of the same size: programs make and free the same
  * contexts repeatedly, and a page fault costs as much as five calls. */

@@ -22,6 +22,12 @@ void *gg_pages_of_file(int fd, size_t size);          /* copy on write; NULL: th
 void gg_pages_free(void *p, size_t size);
 /* Replaces the pages of a file by a reservation of their addresses; false: the addresses are free now. */
 bool gg_pages_close_file(void *p, size_t size);
+/* Replaces pages of a file (gg_pages_of_file) by copies in pages of 2 MiB at the same addresses, of which a TLB needs
+ * fewer, where such pages begin in p[0 : size] and end in p[0 : room]. Other threads may read meanwhile, not write.
+ * Returns the bytes that `copy` has copied; 0: the system has no such pages, or no memory. */
+enum { GG_LARGE_PAGE = 2 << 20 };
+typedef void (*gg_copy_fn)(void *to, const void *from, size_t large_pages);
+size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy);
 /* Returns the memory to the system and keeps the addresses readable (as zeros), so that a stale pointer is harmless.
  * The pages may be kept for gg_pages_warm if they take at most `warm_size` bytes. (locked) */
 void gg_pages_return(void *p, size_t size, size_t warm_size);

@@ -73,6 +73,7 @@ class FolderFile(Owner):
         self.path = os.fsdecode(path)
         self.tensors: dict[str, Any] = {}
         self.places: dict[str, tuple[str, int]] = {}
+        self.mapped: list[Any] = []  # GGUF contexts: none
         self._buffers: list[Any] = []
         self._ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
         try:

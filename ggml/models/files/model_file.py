@@ -103,6 +103,7 @@ class ModelFile(Owner):
         self._contexts: list[int] = []
         self.tensors: dict[str, Any] = {}
         self.places: dict[str, tuple[str, int]] = {}
+        self.mapped: list[Any] = []  # the GGUF contexts of files that are mapped
         try:
             first, *rest = _parts(self.path, caller)
             self.handle = self._open(first, mmap, caller)
@@ -146,6 +147,8 @@ class ModelFile(Owner):
         if context.value is None:
             raise ValueError(f"{caller}: {path} has no tensors")
         self._contexts.append(context.value)
+        if mmap:
+            self.mapped.append(handle)
         for i in range(ggml.gguf_get_n_tensors(handle)):
             raw = ggml.gguf_get_tensor_name(handle, i)
             name = raw.decode(errors="surrogateescape")
@@ -161,6 +164,7 @@ class ModelFile(Owner):
         if hasattr(self, "metadata"):
             self.metadata.detach()
         self.tensors.clear()
+        self.mapped.clear()
         while self._handles:
             ggml.gguf_free(self._handles.pop())
         while self._contexts:

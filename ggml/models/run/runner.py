@@ -16,6 +16,7 @@ from ..arch import caches_of
 from ..arch.further import config_of_further, has_further
 from ..conversion.folder import open_model
 from ..files.config import Config
+from ..files.large_pages import use_large_pages
 from ..files.model_file import Metadata
 from .batch import Batch, ImageToken
 from .decoder import STEP, Decoder
@@ -67,7 +68,7 @@ class Runner(LockOwner):
         threads: int | None = None,
         kv_type: str | Sequence[str] = "f16",
         lora: Iterable[str | os.PathLike[str]] = (),
-        mmap: bool = True,
+        mmap: bool | str = True,
         comm: Communicator | None = None,
         split: str = "tensor",
         kv_overrides: Mapping[str, Any] | None = None,
@@ -87,7 +88,7 @@ class Runner(LockOwner):
         self.sequences: Sequences | None = None
         self.decoder: Decoder | None = None
         self.threads = -1 if threads is None else threads
-        self.mmap = mmap
+        self.mmap = bool(mmap)
         if split != "tensor":
             raise ValueError(f"load: split is {split!r}: need 'tensor'")
         if self.comm is not None and lora:
@@ -95,12 +96,14 @@ class Runner(LockOwner):
         if self.comm is not None and threads is None:
             self.threads = self.comm.threads
         self.graphs = GraphPool(self.parts, self.threads)
-        self.file = open_model(path, mmap or self.comm is not None)  # a rank copies its part only
+        self.file = open_model(path, self.mmap or self.comm is not None)  # a rank copies its part only
         try:
             self.overrides = dict(kv_overrides or {})
             if self.overrides:
                 self._override(self.overrides)
             self._open(n_ctx, n_seq, kv_type, lora, snapshots)
+            if self.config.logits and self.comm is None and mmap != "shared":
+                use_large_pages(self.file.mapped)
         except BaseException:
             self.close()
             raise

@@ -1,0 +1,79 @@
+"""Weights in large pages."""
+
+import sys
+
+import numpy as np
+import pytest
+
+for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
+    pytest.importorskip(library)
+
+import tiny_models  # noqa: E402
+
+from ggml.models import load  # noqa: E402
+from ggml.models.files import large_pages  # noqa: E402
+
+IDS = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """A model with 12 MiB of weights for each layer."""
+    monkeypatch.setattr(tiny_models, "HIDDEN", 16384)
+    return tiny_models.write(tmp_path / "model.gguf", "llama")
+
+
+def of_the_file(model):
+    """Bytes of the file that are mapped."""
+    found = 0
+    with open("/proc/self/maps") as lines:
+        for line in lines:
+            if line.rstrip().endswith(model.runner.file.path):
+                low, high = (int(x, 16) for x in line.split()[0].split("-"))
+                found += high - low
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has no large pages")
+@pytest.mark.parametrize("mmap", [True, "shared", False])
+def test_weights_move_to_large_pages(mmap, path, monkeypatch):
+    with load(path, threads=1, mmap="shared") as model:
+        expected, whole = model.logits(IDS), of_the_file(model)
+        assert whole >= 24 << 20
+    monkeypatch.setattr(large_pages, "LEAST", 0)
+    monkeypatch.setattr(large_pages, "BLOCK", 5 << 20)
+    with load(path, threads=1, mmap=mmap) as model:
+        assert np.array_equal(model.logits(IDS), expected)
+        if mmap == "shared":
+            assert of_the_file(model) == whole
+        elif not mmap or large_pages.has_large_pages():
+            assert of_the_file(model) <= 4 << 20  # what lies before the first and after the last
+
+
+@pytest.mark.parametrize("where", ["free_memory", "has_large_pages"])
+def test_weights_stay_where_memory_is_short_or_the_system_has_no_large_pages(where, path, monkeypatch):
+    monkeypatch.setattr(large_pages, "LEAST", 0)
+    monkeypatch.setattr(
+        large_pages, where, lambda: ((1 << 30) + (12 << 20), 8 << 30) if where == "free_memory" else False
+    )
+    monkeypatch.setattr(large_pages.ggml.ext, "gguf_use_large_pages", lambda *a: pytest.fail("weights move"))
+    load(path, threads=1).close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has no control groups")
+@pytest.mark.parametrize(("names", "line"), [(large_pages.V1, "4:cpu,memory:/a/b"), (large_pages.V2, "0::/a/b")])
+def test_limits_of_control_groups(names, line, tmp_path, monkeypatch):
+    free, total = large_pages.free_memory()
+    assert 0 < free <= total
+    root, most, now, dropped = names
+    (tmp_path / "own").write_text(f"2:cpuset:/a\n{line}\n")
+    monkeypatch.setattr(large_pages, "OWN_GROUPS", tmp_path / "own")
+    monkeypatch.setattr(large_pages, "V1" if names == large_pages.V1 else "V2", (tmp_path, *names[1:]))
+    group = tmp_path / "a"
+    group.mkdir()
+    (group / most).write_text(f"{1 << 30}\n")
+    (group / now).write_text(f"{600 << 20}\n")
+    (group / "memory.stat").write_text(f"anon 5\n{dropped} {100 << 20}\n")
+    assert large_pages.free_memory() == (min(free, 524 << 20), min(total, 1 << 30))
+    (group / most).write_text("max\n")
+    assert large_pages.free_memory()[1] == total
