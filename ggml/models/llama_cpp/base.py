@@ -105,17 +105,18 @@ class Opened(Owner):
         self.model_path = os.fspath(model_path)
         self.chat_format, self.chat_handler, self.draft_model = chat_format, chat_handler, draft_model
         self.tokenizer_ = tokenizer if tokenizer is not None else LlamaTokenizer(self)
-        options = {"threads": n_threads, "kv_type": (KV_TYPES[type_k], KV_TYPES[type_v]), "mmap": use_mmap,
-                   "kv_overrides": kv_overrides}  # fmt: skip
+        kinds = KV_TYPES[type_k], KV_TYPES[type_v]
+        options: dict[str, Any] = {
+            "threads": n_threads, "kv_type": kinds, "mmap": use_mmap, "kv_overrides": kv_overrides,
+        }  # fmt: skip
         self.model: Any
         if vocab_only:
             self.model = VocabularyFile(model_path, kv_overrides)
         else:
-            self.model = load(model_path, n_ctx=n_ctx or None, **options)  # type: ignore[arg-type]
-        if not vocab_only and n_ctx == 0 and self.model.config.n_ctx_train > self.model.n_ctx:
-            trained = self.model.config.n_ctx_train
-            self.model.close()
-            self.model = load(model_path, n_ctx=trained, **options)  # type: ignore[arg-type]
+            if n_ctx == 0:
+                with load(model_path, **options | {"mmap": "shared"}) as first:
+                    n_ctx = first.config.n_ctx_train
+            self.model = load(model_path, n_ctx=n_ctx, **options)
         if lora_path is not None and not vocab_only:
             self._use_adapter(lora_path, lora_scale)
         self._warn_of_rope(others)

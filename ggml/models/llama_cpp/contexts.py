@@ -261,8 +261,8 @@ def context_of(context: Any, caller: str) -> Context:
 
 
 def llama_model_load_from_file(path_model: bytes, params: llama_model_params | None = None) -> Model:
-    """Opens a file; errors are those of `ggml.models.load`."""
-    return load(path_of(path_model))
+    """Opens a file; errors are those of `ggml.models.load`. The model's contexts compute."""
+    return load(path_of(path_model), mmap="shared")
 
 
 def llama_model_free(model: Model) -> None:
