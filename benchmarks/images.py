@@ -195,8 +195,8 @@ def resident(name):
 def work(library, path, name, threads):
     """Answers each line of standard input by the seconds of an encoding and the memory."""
     make = {"ggml": encoder_of_ggml, "torch": encoder_of_torch, "mtmd": encoder_of_mtmd}[library]
-    modules = {"ggml": ["ggml.models.vision.tower"], "torch": ["torch", "transformers"], "mtmd": ["llama_cpp"]}
-    for module in modules[library]:
+    modules = {"ggml": ("ggml.models.vision.tower", "PIL.Image"), "torch": ("torch", "transformers")}
+    for module in modules.get(library, ("llama_cpp",)):
         import_module(module)  # whose memory is not the model's
     before = resident("VmRSS")
     run = make(path, name, threads)
