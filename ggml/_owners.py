@@ -3,6 +3,10 @@
 import os
 import threading
 import weakref
+from collections import deque
+from collections.abc import Callable
+from itertools import repeat, starmap
+from typing import Any
 
 _locked: weakref.WeakSet = weakref.WeakSet()
 
@@ -13,6 +17,24 @@ class Owner:
     def __reduce_ex__(self, protocol):
         name = type(self).__name__
         raise TypeError(f"{name}: a {name} owns memory and can't be copied or pickled: make another one")
+
+
+def keep(owner: object, name: str, function: Callable[..., Any], *args: Any) -> None:
+    """Makes what a function returns an attribute: what it created, or None if it frees.
+
+    The interpreter takes no step between them: Ctrl-C there would lose what was created, or have it freed twice.
+    """
+    vars(owner).update(zip((name,), starmap(function, (args,))))
+
+
+def keep_in(held: list[Any], function: Callable[..., Any], *args: Any) -> None:
+    """Appends what a function creates to a list, as `keep`."""
+    held.extend(starmap(function, (args,)))
+
+
+def free_all(held: list[Any], free: Callable[[Any], Any]) -> None:
+    """Frees what a list holds, the last first, as `keep`: what was freed is not in the list any more."""
+    deque(map(free, map(list.pop, repeat(held, len(held)))), 0)
 
 
 class LockOwner(Owner):

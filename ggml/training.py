@@ -10,7 +10,6 @@ import ctypes
 import math
 import os
 from dataclasses import dataclass
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from ._extras import require
 from ._graph.opt_checkpoint import Checkpoint, _save_checkpoint
 from ._graph.opt_dataset import _order, _set_order
 from ._io.gguf_write import _write_to_file
-from ._owners import Owner
+from ._owners import Owner, keep
 from .utils import GGML_TYPE_TO_NUMPY_DTYPE, from_numpy, get_shape, to_numpy
 
 if TYPE_CHECKING:
@@ -267,25 +266,17 @@ class Step:
     loss: float  # of these batches, before the step
 
 
-def _keep(owner: Owner, name: str, function: Callable[..., Any], *args: object) -> None:
-    """Makes what a function returns an attribute: what it created, or None if it frees.
-
-    The interpreter takes no step between them: Ctrl-C there would lose what was created, or have it freed twice.
-    """
-    vars(owner).update(zip((name,), starmap(function, (args,))))
-
-
 class _Result(Owner):
     """The sums of an epoch, an object of ggml_opt_result_init. One that a callback begins within has its own."""
 
     handle: int | None = None
 
     def __init__(self) -> None:
-        _keep(self, "handle", ggml.ggml_opt_result_init)
+        keep(self, "handle", ggml.ggml_opt_result_init)
 
     def free(self) -> None:
         if self.handle is not None:
-            _keep(self, "handle", ggml.ggml_opt_result_free, self.handle)
+            keep(self, "handle", ggml.ggml_opt_result_free, self.handle)
 
     def __del__(self) -> None:
         self.free()
@@ -323,18 +314,18 @@ class _Network(Owner):
         if comm is not None:
             threads = threads or comm.threads
         vars(self).update(dict.fromkeys(self._FREE))
-        _keep(self, "backend", ggml.ggml_backend_cpu_init)
+        keep(self, "backend", ggml.ggml_backend_cpu_init)
         if threads:
             ggml.ggml_backend_cpu_set_n_threads(self.backend, threads)
-        _keep(self, "sched", ggml.ggml_backend_sched_new, (ctypes.c_void_p * 1)(self.backend), None, 1, 1024, False)
-        _keep(self, "weights", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
-        _keep(self, "nodes", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        keep(self, "sched", ggml.ggml_backend_sched_new, (ctypes.c_void_p * 1)(self.backend), None, 1, 1024, False)
+        keep(self, "weights", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
+        keep(self, "nodes", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
 
     def _free(self, *names: str) -> None:
         """Frees what these attributes hold, or all of them."""
         for name in names or self._FREE:
             if (held := vars(self).get(name)) is not None:
-                _keep(self, name, self._FREE[name], held)
+                keep(self, name, self._FREE[name], held)
 
     def __del__(self) -> None:
         self._free()
@@ -435,7 +426,7 @@ class _Network(Owner):
         params.ctx_compute, params.inputs, params.outputs = self.nodes, inputs, outputs
         params.get_opt_pars = ggml.ggml_opt_get_optimizer_params(parameters)
         params.optimizer, params.opt_period = optimizer, self.accumulate // self.ranks
-        _keep(self, "opt", ggml.ext.opt_init, params, self.comm)
+        keep(self, "opt", ggml.ext.opt_init, params, self.comm)
         return self
 
     def _trained(self) -> Iterator[Tensor]:
@@ -671,7 +662,7 @@ class Session(_Network):
         if self.dataset is None or shape != self.shape:
             self._free("dataset")
             width, n_out, n = self.shape = shape
-            _keep(self, "dataset", ggml.ggml_opt_dataset_init, self.kind, F32, width, n_out, n, 1)
+            keep(self, "dataset", ggml.ggml_opt_dataset_init, self.kind, F32, width, n_out, n, 1)
         if self.order is not None and len(self.order) == shape[2]:
             _set_order(self.dataset, self.order)
         self.order = None

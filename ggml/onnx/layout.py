@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._owners import Owner
+from .._owners import Owner, keep
 from ..utils import from_numpy
 from .recording import Recorder, ggml
 from .sizes import Size, integer
@@ -71,15 +71,15 @@ class Layout(Owner):
 
     def __init__(self, arena, weights=None, trains=False, stays=False):
         self.arena, self.weights, self.trains, self.stays = arena, weights, trains, stays or trains
-        self.context = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        self.context: Any = None
+        keep(self, "context", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         self.ctx: Any = self.context  # what rules pass: a Recorder while a graph is recorded
         self.recorder: Any = None  # the same, or None
         self.feeds = []
 
     def __del__(self):
-        if getattr(self, "context", None):
-            ggml.ggml_free(self.context)
-            self.context = None
+        if vars(self).get("context"):
+            keep(self, "context", ggml.ggml_free, self.context)
 
     def record(self, terms):
         """Records what is built from now on, for sizes of the terms."""

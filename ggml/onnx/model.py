@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,7 +13,7 @@ from onnx import numpy_helper
 import ggml
 
 from .._errors import named
-from .._owners import LockOwner, Owner
+from .._owners import LockOwner, Owner, keep
 from ..utils import to_numpy
 from . import host, rules
 from .graph import Graph, ModelError, called, read_model
@@ -48,14 +49,14 @@ class Engine(Owner):
     def __init__(self, threads, weights, strict):
         self.rules, self.weights, self.strict = rules.load(), weights, strict
         self.arena, self.expansions, self.threads = Arena(), 0, threads
-        self.backend = ggml.ggml_backend_cpu_init()
+        self.backend: Any = None
+        keep(self, "backend", ggml.ggml_backend_cpu_init)
         if threads is not None:
             ggml.ggml_backend_cpu_set_n_threads(self.backend, threads)
 
     def __del__(self):
         if getattr(self, "backend", None):
-            ggml.ggml_backend_free(self.backend)
-            self.backend = None
+            keep(self, "backend", ggml.ggml_backend_free, self.backend)
 
 
 class Model(LockOwner):

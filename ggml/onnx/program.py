@@ -16,7 +16,7 @@ import numpy as np
 
 import ggml
 
-from .._owners import Owner
+from .._owners import Owner, keep
 from . import expand, folding, host
 from .arrays import THREADS
 from .builder import Builder
@@ -582,11 +582,11 @@ class Memory(Owner):
     """The memory of a graph's tensors, shared between those that do not live together."""
 
     def __init__(self, graph):
-        self.allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
+        self.allocator: Any = None
+        keep(self, "allocator", ggml.ggml_gallocr_new, ggml.ggml_backend_cpu_buffer_type())
         if not ggml.ggml_gallocr_alloc_graph(self.allocator, graph):
             raise MemoryError("ggml.onnx: no memory for the graph's tensors")
 
     def __del__(self):
         if getattr(self, "allocator", None):
-            ggml.ggml_gallocr_free(self.allocator)
-            self.allocator = None
+            keep(self, "allocator", ggml.ggml_gallocr_free, self.allocator)

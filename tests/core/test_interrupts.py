@@ -18,6 +18,7 @@ from tiny_models import VOCAB, Letters  # noqa: E402
 
 import ggml  # noqa: E402
 from ggml.models import load, state, trace  # noqa: E402
+from ggml.models.files import model_file  # noqa: E402
 from ggml.models.generate import scheduler, text  # noqa: E402
 from ggml.models.run import adapters, batch, cache, decoder, memory, pages, runner, sequences  # noqa: E402
 
@@ -253,3 +254,43 @@ def test_calls_are_interrupted_at_random_moments():
     done = subprocess.run([sys.executable, script, "--seconds", "4"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ", 0 faults in custom" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="has no /proc")
+def test_ctrl_c_while_a_file_is_read_loses_no_memory(tmp_path, monkeypatch):
+    """The interrupt comes before every seventh bytecode in turn; the file has 24 MiB."""
+    monkeypatch.setattr(tiny_models, "HIDDEN", 16384)
+    path = tiny_models.write(tmp_path / "model.gguf", "llama")
+    left = 0
+
+    def trace(frame, event, argument):
+        nonlocal left
+        callers = [frame]
+        while callers[-1].f_back is not None:
+            callers.append(callers[-1].f_back)
+        if frame.f_code.co_filename != model_file.__file__ or any(f.f_code.co_name == "__del__" for f in callers):
+            return None  # in a finaliser, Python ignores interrupts
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    def resident():
+        return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) << 10
+
+    former, count, reached, before = sys.gettrace(), 0, True, 0
+    while reached:
+        left = count = count + 7
+        sys.settrace(trace)
+        try:
+            model_file.ModelFile(path, mmap=False).close()
+            reached = False
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(former)
+        before = before or resident()
+    assert count > 300 and resident() - before < 50 << 20

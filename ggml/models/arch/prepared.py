@@ -6,7 +6,9 @@ from typing import Any
 
 import ggml
 
-from ..._owners import Owner
+from ..._owners import Owner, keep
+
+FREE = {"allocator": ggml.ggml_gallocr_free, "ctx": ggml.ggml_free, "inputs_ctx": ggml.ggml_free}  # in this order
 
 
 class Prepared(Owner):
@@ -25,9 +27,9 @@ class Prepared(Owner):
 
     def free(self) -> None:
         """Frees the graph and its memory."""
-        if self.allocator is not None:
-            ggml.ggml_gallocr_free(self.allocator)
-        for ctx in (self.ctx, self.inputs_ctx):
-            if ctx is not None:
-                ggml.ggml_free(ctx)
-        self.allocator = self.ctx = self.inputs_ctx = None
+        for name, free in FREE.items():
+            if (held := vars(self).get(name)) is not None:
+                keep(self, name, free, held)
+
+    def __del__(self) -> None:
+        self.free()

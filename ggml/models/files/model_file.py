@@ -13,7 +13,7 @@ import ggml
 
 from ..._errors import bare, rename
 from ..._io.gguf_types import TYPES as VALUE_TYPES
-from ..._owners import Owner
+from ..._owners import Owner, free_all, keep_in
 
 PART = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 
@@ -100,7 +100,7 @@ class ModelFile(Owner):
         except TypeError:
             raise TypeError(f"{caller}: path is {str(path)[:60]}: need a str, bytes or os.PathLike") from None
         self._handles: list[Any] = []
-        self._contexts: list[int] = []
+        self._contexts: list[ctypes.c_void_p] = []
         self.tensors: dict[str, Any] = {}
         self.places: dict[str, tuple[str, int]] = {}
         self.mapped: list[Any] = []  # the GGUF contexts of files that are mapped
@@ -129,24 +129,24 @@ class ModelFile(Owner):
     def _open(self, path: str, mmap: bool, caller: str) -> Any:
         """Opens one file and adds its tensors."""
         context = ctypes.c_void_p()
+        self._contexts.append(context)  # before there is one: see keep_in
         params = ggml.gguf_init_params(no_alloc=False, ctx=ctypes.pointer(context))
         try:
             read = ggml.ext.gguf_init_from_file_mmap if mmap else ggml.gguf_init_from_file
             try:
-                handle = read(path, params)
+                keep_in(self._handles, read, path, params)
             except ValueError as error:
                 if not mmap or "in place" not in str(error):
                     raise
                 mmap = False
-                handle = ggml.gguf_init_from_file(path, params)
+                keep_in(self._handles, ggml.gguf_init_from_file, path, params)
         except ValueError as error:
             raise ValueError(f"{caller}: {path}: {bare(error)}") from None
         except OSError as error:
             raise rename(error, caller, path) from None
-        self._handles.append(handle)
+        handle = self._handles[-1]
         if context.value is None:
             raise ValueError(f"{caller}: {path} has no tensors")
-        self._contexts.append(context.value)
         if mmap:
             self.mapped.append(handle)
         for i in range(ggml.gguf_get_n_tensors(handle)):
@@ -165,10 +165,13 @@ class ModelFile(Owner):
             self.metadata.detach()
         self.tensors.clear()
         self.mapped.clear()
-        while self._handles:
-            ggml.gguf_free(self._handles.pop())
-        while self._contexts:
-            ggml.ggml_free(self._contexts.pop())
+        free_all(self._handles, ggml.gguf_free)
+        self._contexts = [context for context in self._contexts if context.value is not None]
+        free_all(self._contexts, ggml.ggml_free)
+
+    def __del__(self) -> None:
+        if hasattr(self, "places"):
+            self.close()
 
 
 def _split_key(metadata: Metadata, key: str, default: int, path: str, caller: str) -> int:

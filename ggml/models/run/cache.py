@@ -15,6 +15,7 @@ import numpy as np
 
 import ggml
 
+from ..._owners import keep
 from ..arch import keeps
 from .pages import PAGE
 
@@ -33,20 +34,21 @@ class Tensors:
 
     def __init__(self, kinds: int | Sequence[int], *shapes: tuple[int, int, int]) -> None:
         self.buffer: Any = None
-        self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        self.ctx: Any = None
+        keep(self, "ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         each = [kinds] * len(shapes) if isinstance(kinds, int) else kinds
         self.items = [ggml.ggml_new_tensor_3d(self.ctx, kind, *ne) for kind, ne in zip(each, shapes, strict=True)]
-        self.buffer = ggml.ggml_backend_alloc_ctx_tensors_from_buft(self.ctx, ggml.ggml_backend_cpu_buffer_type())
+        kind = ggml.ggml_backend_cpu_buffer_type()
+        keep(self, "buffer", ggml.ggml_backend_alloc_ctx_tensors_from_buft, self.ctx, kind)
         if not self.buffer:
             sizes = " and ".join(" x ".join(map(str, ne)) for ne in shapes)
             raise MemoryError(f"load: no memory for what a layer keeps of the tokens: {sizes} elements")
 
     def __del__(self) -> None:
-        if getattr(self, "buffer", None):
-            ggml.ggml_backend_buffer_free(self.buffer)
-        if getattr(self, "ctx", None):
-            ggml.ggml_free(self.ctx)
-        self.buffer = self.ctx = None
+        if self.buffer:
+            keep(self, "buffer", ggml.ggml_backend_buffer_free, self.buffer)
+        if self.ctx:
+            keep(self, "ctx", ggml.ggml_free, self.ctx)
 
 
 def raw(tensor: Tensor) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 import ggml
 from ggml.utils import to_numpy
 
+from ..._owners import keep
 from ..arch import FAMILIES
 from ..arch.base import Builder, Inputs, Pages, Pair
 from ..arch.further import build_further, config_of_further
@@ -191,8 +192,8 @@ class Step(Prepared):
         return tensors
 
     def _build(self, shape: Shape, parts: Parts, memory: Memory | None) -> None:
-        self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-        self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        keep(self, "inputs_ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
+        keep(self, "ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         inputs = self._inputs(shape, parts.config, memory)
         caches = memory.layers if memory is not None else None
         adapters = parts.adapters_with(shape.adapters) if shape.adapters else parts.adapters
@@ -211,7 +212,7 @@ class Step(Prepared):
             ggml.ggml_build_forward_expand(self.graph, tensor)
         for tensor in builder.effects:
             ggml.ggml_build_forward_expand(self.graph, tensor)
-        self.allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
+        keep(self, "allocator", ggml.ggml_gallocr_new, ggml.ggml_backend_cpu_buffer_type())
         if not ggml.ggml_gallocr_alloc_graph(self.allocator, self.graph):
             raise MemoryError(f"load: no memory for a graph of {shape.tokens} tokens")
         self.bytes = ggml.ggml_gallocr_get_buffer_size(self.allocator, 0)

@@ -15,7 +15,7 @@ import numpy as np
 import ggml
 from ggml.utils import to_numpy
 
-from ..._owners import Owner
+from ..._owners import Owner, keep
 from ..arch import Family
 from ..arch.base import Builder, Inputs
 from ..arch.prepared import Prepared
@@ -137,8 +137,8 @@ class Graph(Prepared):
 
     def _build(self, tower: Tower, columns: int, rows: int) -> None:
         config = tower.config
-        self.inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-        self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        keep(self, "inputs_ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
+        keep(self, "ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         tracer = tower.tracer
         g, n, result = tower_nodes(
             self.inputs_ctx, self.ctx, tower.row, config, tower.file.tensors, columns, rows,
@@ -148,7 +148,7 @@ class Graph(Prepared):
         self.graph = ggml.ggml_new_graph_custom(self.ctx, config.n_layer * NODES_PER_LAYER + 1024, False)
         ggml.ggml_set_output(result)
         ggml.ggml_build_forward_expand(self.graph, result)
-        self.allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
+        keep(self, "allocator", ggml.ggml_gallocr_new, ggml.ggml_backend_cpu_buffer_type())
         if not ggml.ggml_gallocr_alloc_graph(self.allocator, self.graph):
             raise MemoryError(f"load: no memory for a graph of {columns * rows} patches")
         self.pixels, self.out = (to_numpy(t).reshape(-1, t.contents.ne[0]) for t in (n, result))
