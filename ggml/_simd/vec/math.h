@@ -70,7 +70,11 @@ static inline vf gg_exp_below(vf x) {
     return __builtin_expect(vm_all(vf_lt(vf_abs(x), vf_set1(87))), 1) ? gg_exp_near(x) : gg_exp_far(x);
 }
 static inline vf gg_exp_negative(vf x) {
-    return __builtin_expect(vm_all(vf_gt(x, vf_set1(-87))), 1) ? gg_exp_near(x) : gg_exp_far(x);
+    const vm near = vf_gt(x, vf_set1(-87));
+    if (__builtin_expect(vm_all(near), 1)) return gg_exp_near(x);
+    /* Masked logits are -inf, which takes no longer where their neighbours are near. */
+    if (vm_any(vm_and(vm_not(near), vm_not(vf_lt(x, vf_set1(-104)))))) return gg_exp_far(x);
+    return vf_select(near, gg_exp_near(x), vf_zero());
 }
 #endif
 static inline vf v_exp(vf x) { return gg_exp_below(vf_min(vf_set1(89), x)); }
