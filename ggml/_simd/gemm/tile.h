@@ -9,6 +9,7 @@ enum {
     NR_PAD = (NR + VW - 1) / VW * VW,
     NR_MAX = 14,                    /* the largest NR of all ISAs */
     KC = 256,
+    MICRO_AHEAD = 16,               /* steps between those of a that are read and those that are prefetched */
 };
 
 #ifdef __clang__
@@ -59,17 +60,20 @@ GG_INLINE void micro_prefetch(const int n, const float *c, int64_t ldc, int64_t 
     GG_UNROLL for (int j = 0; j < n; j++)
         __builtin_prefetch(c + j * ldc, 1), __builtin_prefetch(c + j * ldc + m - 1, 1);
 }
-/* Element k of column j of b is at b[k * next + j * column]. Columns side by side are a panel, and the next panel, which
- * may lie in L3, is prefetched; other columns are in L1. */
+/* Element k of column j of b is at b[k * next + j * column]. Columns side by side are a panel, and the next panel,
+ * which may lie in L3, is prefetched; other columns are in L1, and a is prefetched from L2. With several steps in an
+ * iteration, the rate depends less on where the loop lies in memory. */
 GG_INLINE void micro_floats(const int v, const int n, const int next, const int column, int64_t steps, const float *a,
                             const float *b, float *c, int64_t ldc, int64_t m, bool add) {
     vf sum[NR][MV];
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_zero();
     if (add) micro_prefetch(n, c, ldc, m);
+    _Pragma("GCC unroll 4")
     for (const int64_t panel = steps * next; steps > 0; steps--, a += MR, b += next) {
         vf x[MV];
         if (column == 1) __builtin_prefetch(b + panel);
+        else __builtin_prefetch(a + MICRO_AHEAD * MR);
         GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_load(a + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++) {
             const vf y = column == 1 ? vf_set1_at(b, j) : vf_set1(b[j * column]);
