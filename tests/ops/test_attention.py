@@ -133,6 +133,55 @@ def test_values_of_hidden_keys_do_not_matter(queries, type):
         assert np.isfinite(load(out)).all()
 
 
+def masks_of(keys, queries):
+    """Masks by name: what a block of keys shows to a strip of rows, alone or beside rows that see something else."""
+    key, query = np.arange(keys), np.arange(queries)[:, None]
+    last = query + keys - queries
+    shown = {
+        "all": True,
+        "causal": key <= last,
+        "window": (key <= last) & (key > last - 70),
+        "chunks": (key <= last) & (key >= last // 90 * 90),
+        "two texts": (key < 150) == (query % 2 == 0),
+        "some rows": (query % 3 > 0) & (key >= 130) & (key < 140 + query),
+        "holes": (key % 97 != 5) & (key // 64 % 2 == 0),
+    }
+    return {name: np.where(np.broadcast_to(part, (queries, keys)), 0.0, -np.inf) for name, part in shown.items()}
+
+
+@pytest.mark.parametrize("type", ("F16", "F32"))
+@pytest.mark.parametrize("queries", (5, 75))
+def test_masks(queries, type):
+    r = Random(queries)
+    q, k, v = qkv(r, 20, 37, queries, 330, (2, 1))
+    for name, mask in masks_of(330, queries).items():
+        if name == "some rows":
+            mask = mask + r(330, queries).reshape(queries, 330).astype(np.float16)
+        want = attention(q, k, v, mask[None, None], 0.3, 0.0, 0.0)
+        with context() as ctx:
+            parts = [*(tensor(ctx, x, "F32") for x in (q, k, v)), tensor(ctx, mask, type)]
+            graph = graph_of(ctx, out := ggml.ggml_flash_attn_ext(ctx, *parts, 0.3, 0.0, 0.0))
+            for each in ISAS:
+                with isa(each):
+                    compute(ctx, graph, 2)
+                    close(load(out), want, 1e-5, f"{name}, {each}")
+
+
+def test_exponentials_beside_masked_logits():
+    """Those of hidden, subnormal and other logits do not depend on each other."""
+    x = np.zeros((3, 96), np.float32)
+    x[0], x[1], x[2] = -np.arange(96) * 0.7, -np.inf, np.where(np.arange(96) % 5 == 2, -95, -np.inf)
+    x = np.ascontiguousarray(x.T).reshape(1, -1)
+    x[0, 0] = 0
+    want = np.exp(x.astype(np.float64))
+    want /= want.sum()
+    for name in ISAS:
+        with isa(name), context() as ctx:
+            graph = graph_of(ctx, out := ggml.ggml_soft_max(ctx, tensor(ctx, x, "F32")))
+            compute(ctx, graph, 1)
+            np.testing.assert_allclose(load(out).reshape(1, -1), want, rtol=1e-5, atol=3e-45, err_msg=name)
+
+
 @pytest.mark.parametrize("i", range(len(FLASH)))
 def test_results_do_not_depend_on_the_number_of_threads(i):
     with context() as ctx:

@@ -9,6 +9,7 @@ enum {
     NR_PAD = (NR + VW - 1) / VW * VW,
     NR_MAX = 14,                    /* the largest NR of all ISAs */
     KC = 256,
+    MICRO_AHEAD = 16,               /* steps between those of a that are read and those that are prefetched */
 };
 
 #ifdef __clang__
@@ -59,22 +60,31 @@ GG_INLINE void micro_prefetch(const int n, const float *c, int64_t ldc, int64_t 
     GG_UNROLL for (int j = 0; j < n; j++)
         __builtin_prefetch(c + j * ldc, 1), __builtin_prefetch(c + j * ldc + m - 1, 1);
 }
-GG_INLINE void micro_kernel(const int v, const int n, MICRO_ARGS) {
-    (void)format;
+/* Element k of column j of b is at b[k * next + j * column]. Columns side by side are a panel, and the next panel,
+ * which may lie in L3, is prefetched; other columns are in L1, and a is prefetched from L2. With several steps in an
+ * iteration, the rate depends less on where the loop lies in memory. */
+GG_INLINE void micro_floats(const int v, const int n, const int next, const int column, int64_t steps, const float *a,
+                            const float *b, float *c, int64_t ldc, int64_t m, bool add) {
     vf sum[NR][MV];
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_zero();
     if (add) micro_prefetch(n, c, ldc, m);
-    for (const int64_t panel = steps * NR_PAD; steps > 0; steps--, a += MR, b += NR_PAD) {
+    _Pragma("GCC unroll 4")
+    for (const int64_t panel = steps * next; steps > 0; steps--, a += MR, b += next) {
         vf x[MV];
-        __builtin_prefetch(b + panel);              /* the next panel, which may lie in L3 */
+        if (column == 1) __builtin_prefetch(b + panel);
+        else __builtin_prefetch(a + MICRO_AHEAD * MR);
         GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_load(a + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++) {
-            const vf y = vf_set1_at(b, j);
+            const vf y = column == 1 ? vf_set1_at(b, j) : vf_set1(b[j * column]);
             GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(x[i], y, sum[j][i]);
         }
     }
     micro_store(v, n, sum, c, ldc, m, add);
+}
+GG_INLINE void micro_kernel(const int v, const int n, MICRO_ARGS) {
+    (void)format;
+    micro_floats(v, n, NR_PAD, 1, steps, a, b, c, ldc, m, add);
 }
 
 /* F(n, ...) for each number of columns up to NR_MAX. Tables have no entry beyond NR, so the compiler drops the rest. */

@@ -1,18 +1,18 @@
 /* FLASH_ATTN_EXT: soft-max(scale q k + mask) v, without storing the scores of all keys. Its gradients are in
  * attention_back.h. Rows of queries that share their keys (the heads of a group, the batches that share k) form tiles.
- * A tile goes through the keys block by block: scores by the matrix driver, or by the kernels for few vectors if it has
- * few rows; an online soft-max that keeps the maximum so far; the sum of weighted values. If there are few tiles, the
- * keys are split too, and the pieces are merged at the end. All splits depend on shapes alone, and so do the
- * results. */
+ * A tile goes through the keys block by block (attention_tile.h). If there are few tiles, the keys are split too, and
+ * the pieces are merged at the end. How they are split depends on shapes alone, and so do the results. */
 #ifndef GG_OPS_ATTENTION_H
 #define GG_OPS_ATTENTION_H
 #include "../gemm/gemv.h"
 #include "logits.h"
 
 enum {
-    ATTN_ROWS = 128,                /* rows of a tile; half as many with few keys and a mask, which may hide many; */
-    ATTN_WIDE = 384,                /* of many tiles without a mask: each packs all keys and values */
+    ATTN_ROWS = 128,                /* rows of a tile, which packs keys and values of a block once for all of them, */
+    ATTN_WIDE = 3 << 14,            /* or a multiple, with so many floats of queries and results, if that leaves each */
+    ATTN_LEAST = 64,                /* thread four tiles; or so few rows */
     ATTN_KEYS = 256,                /* keys of a block */
+    ATTN_STRIP = NR > 6 ? 1 : 2,    /* panels of queries of a strip */
     ATTN_STEP = 64,                 /* a multiple of the keys that ROW_SUM adds at a time */
     ATTN_FEW = 8,                   /* tiles of at most that many rows read keys and values in place */
     ATTN_AHEAD = 16,                /* keys or values between those that are read and those that are prefetched */
@@ -129,155 +129,7 @@ static float attn_logits(const attn *a, attn_row at, int64_t first, int64_t n, f
     return logits_row(WHOLE_ROW(n), x, attn_mask(a, at, first, n, tmp), 1, slope, x);
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------- */
-typedef struct attn_tile {
-    int64_t set, row, n, ld;        /* n rows from `row` on; stride of out */
-    float *q, *s, *out, *max, *any, *tmp, *unpacked, *room;   /* any: the largest logit of each key */
-    float *panels;                  /* q, packed for the products with all blocks of keys; not if there are few rows */
-    double *sum;
-    bool few;
-} attn_tile;
-
-static int64_t attn_round(int64_t n) { return (n + 15) / 16 * 16; }
-static bool attn_few(const attn *a) {
-    return a->rows <= ATTN_FEW && a->dv <= GEMV_ROWS && gg_rows_packed(&a->k) && gg_rows_packed(&a->v);
-}
-/* Room for tiles of n rows; false: no memory. */
-static bool attn_tile_make(attn_tile *t, attn *a, int64_t n) {
-    t->few = attn_few(a);
-    t->ld = t->few ? GEMV_ROWS : attn_round(a->dv);
-    const int64_t d = attn_round(a->d), wide = t->few ? ATTN_UNPACK * attn_round(gg_max(a->d, a->dv)) : 0;
-    const int64_t room = t->few ? 0 : ATTN_ROOM, per_row = d + ATTN_KEYS + t->ld + 3;
-    const int64_t panels = t->few ? 0 : gg_ceil_div(n, NR) * NR_PAD * d;
-    const size_t floats = (size_t)(attn_round(n) * per_row + 2 * ATTN_KEYS + wide + room + panels);
-    float *p = gg_scratch(floats * sizeof *p + paged_block_size(a));
-    if (!p) return false;
-    a->gathered = (char *)(p + floats);
-    t->sum = (double *)p, p += 2 * attn_round(n);
-    t->max = p, p += attn_round(n);
-    t->q = p, p += n * d;
-    t->s = p, p += n * ATTN_KEYS;
-    t->out = p, p += n * t->ld;
-    t->any = p, p += ATTN_KEYS;
-    t->tmp = p, p += ATTN_KEYS;
-    t->unpacked = p, t->room = p + wide, t->panels = t->room + room;
-    return true;
-}
-/* Copies n rows of a tensor [ne0, n_q, heads, batch] as f32, times a factor. */
-static void attn_take(const attn *a, const ggml_tensor *x, int64_t set, int64_t row, int64_t n, float factor,
-                      float *out) {
-    const int64_t ne0 = x->ne[0];
-    for (int64_t r = 0; r < n; r++, out += attn_round(ne0)) {
-        const attn_row at = attn_at(a, set, row + r);
-        const float *p = gg_row_in(x, at.query, at.head, at.batch, 0, ne0, out);
-        row_times(WHOLE_ROW(ne0), p, factor, out);
-    }
-}
-
-#include "attention_few.h"
-/* The product of the queries of a tile with n keys. */
-static gemm attn_score_product(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
-    return (gemm){.m = n, .n = t->n, .k = a->d, .ne2 = 1, .ne3 = 1, .a = attn_matrix(a, &a->k, 0, t->set, first),
-                  .b = attn_floats(t->q, attn_round(a->d), 1), .c = (char *)t->s, .c_m = sizeof *t->s,
-                  .c_n = ATTN_KEYS * sizeof *t->s};
-}
-static void attn_pack_queries(const attn *a, const attn_tile *t) {
-    const gemm g = attn_score_product(a, t, 0, ATTN_KEYS);
-    const gemm_tiling tiling = gemm_plan(&g, 1, false);
-    for (int64_t k = 0, kn; k < g.k; k += kn) {
-        kn = gg_min(g.k - k, gemm_format(&g)->depth);
-        gemm_pack_columns(&g, &tiling, 0, tiling.columns, k, k + kn,
-                          gemm_shared_panel(&g, &tiling, t->panels, 0, k, kn));
-    }
-}
-static void attn_scores(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
-    if (t->few) {
-        attn_few_scores(a, t, first, n);
-        return;
-    }
-    const gemm g = attn_score_product(a, t, first, n);
-    const gemm_tiling tiling = gemm_plan(&g, 1, false);
-    gemm_task(&g, &tiling, 0, tiling.rows, 0, tiling.columns, false, t->panels, t->room);
-}
-static void attn_values(const attn *a, const attn_tile *t, int64_t first, const float *s, int64_t n) {
-    if (t->few) attn_few_values(a, t, first, s, n);
-    else attn_product_rows(a->dv, t->n, n, attn_matrix(a, &a->v, 1, t->set, first), attn_floats(s, ATTN_KEYS, 1),
-                           t->out,
-                           t->ld, true, t->room);
-}
-/* Adds the values of keys that some row attends to. Others, which a cache may not have written yet, could be NaN. */
-static void attn_seen_values(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
-    for (int64_t i = 0, run; i < n; i += run + 1) {
-        for (run = 0; i + run < n && t->any[i + run] != -GG_INF; run++) {}
-        if (run) attn_values(a, t, first + i, t->s + i, run);
-    }
-}
-
-/* exp(x - top); if top is -inf, all x are -inf */
-static float attn_exp(float x, float top) { return x == -GG_INF ? 0 : expf(x - top); }
-
-/* The mask of n keys from `first` on if the row attends to one of them, else NULL. */
-static const float *attn_seen_mask(const attn *a, attn_row at, int64_t first, int64_t n, float *tmp) {
-    const float *const m = n > 0 ? attn_mask(a, at, first, n, tmp) : NULL;
-    return m && max_row(WHOLE_ROW(n), m) != -GG_INF ? m : NULL;
-}
-/* Narrows keys first .. first+n-1 to those from the first to the last that one of these rows attends to; false: there
- * is none. Sums of weights do not change, because ATTN_STEP keys are left out at a time. */
-static bool attn_narrow(const attn *a, int64_t set, int64_t row, int64_t rows, int64_t *first, int64_t *n, float *tmp) {
-    if (!a->mask && !a->causal) return true;
-    int64_t lo = *n, hi = 0;
-    for (int64_t r = row + rows - 1; r >= row && (lo > 0 || hi < *n); r--) {      /* the last row often sees most */
-        const attn_row at = attn_at(a, set, r);
-        int64_t end = a->causal ? gg_max(gg_min(attn_seen(a, at) - *first, *n), 0) : *n;
-        if (!a->mask) {
-            const int64_t begin = a->window ? gg_max(attn_begin(a, at) - *first, 0) : 0;
-            if (begin < end) lo = gg_min(lo, begin), hi = gg_max(hi, end);
-            continue;
-        }
-        const float *m = attn_seen_mask(a, at, *first + hi, end - hi, tmp);
-        if (m) {
-            for (m -= hi; m[end - 1] == -GG_INF;) end--;
-            hi = end;
-        }
-        m = attn_seen_mask(a, at, *first, gg_min(lo, end), tmp);
-        if (m) for (lo = 0; m[lo] == -GG_INF;) lo++;
-    }
-    if (lo >= hi) return false;
-    lo = lo / ATTN_STEP * ATTN_STEP, hi = gg_min(gg_ceil_div(hi, ATTN_STEP) * ATTN_STEP, *n);
-    *first += lo, *n = hi - lo;
-    return true;
-}
-/* Turns scores into weights. Where the maximum grows, the sums and values so far are scaled down. */
-static void attn_weigh(const attn *a, const attn_tile *t, int64_t first, int64_t n) {
-    EACH_VEC(i, n) st(t->any + i, vf_set1(a->mask || a->window ? -GG_INF : 0), n - i);
-    for (int64_t r = 0; r < t->n; r++) {
-        float *x = t->s + r * ATTN_KEYS;
-        const float old = t->max[r], most = attn_logits(a, attn_at(a, t->set, t->row + r), first, n, x, NULL, t->tmp);
-        const float top = most > old ? most : old;
-        if (a->mask || a->window) EACH_VEC(i, n) st(t->any + i, vf_max(ld(x + i, n - i), ld(t->any + i, n - i)), n - i);
-        const double sum = exp_row(WHOLE_ROW(n), x, x, vf_set1(top == -GG_INF ? 0 : top));
-        if (top != old) {
-            const float fade = attn_exp(old, top);
-            t->sum[r] *= (double)fade, t->max[r] = top;
-            row_times(WHOLE_ROW(a->dv), t->out + r * t->ld, fade, t->out + r * t->ld);
-        }
-        t->sum[r] += sum;
-    }
-}
-static void attn_run_tile(attn *a, const attn_tile *t, int64_t first, int64_t end) {
-    attn_take(a, a->q, t->set, t->row, t->n, a->factor, t->q);
-    if (!t->few) attn_pack_queries(a, t);
-    for (int64_t r = 0; r < t->n; r++) t->max[r] = -GG_INF, t->sum[r] = 0;
-    memset(t->out, 0, (size_t)(t->n * t->ld) * sizeof *t->out);
-    for (; first < end; first += ATTN_KEYS) {
-        int64_t key = first, n = gg_min(end - first, ATTN_KEYS);
-        if (!attn_narrow(a, t->set, t->row, t->n, &key, &n, t->tmp)) continue;
-        if (a->pages) paged_block(a, t->set, key, n);
-        attn_scores(a, t, key - a->origin, n);
-        attn_weigh(a, t, key, n);
-        attn_seen_values(a, t, key - a->origin, n);
-    }
-}
+#include "attention_tile.h"
 /* A row of the result from its sum of weighted values; the sink takes its share of the weight. */
 static void attn_finish(const attn *a, ggml_tensor *dst, attn_row at, float max, double sum, float *out) {
     const float sink = attn_sink(a, at), top = sink > max ? sink : max, fade = attn_exp(max, top);
@@ -289,18 +141,20 @@ static void attn_finish(const attn *a, ggml_tensor *dst, attn_row at, float max,
 }
 
 /* ---- pieces: the keys of few tiles are split --------------------------------------------------------------------- */
-/* Tiles of a set and rows of a tile; pieces of the keys and keys of a piece. */
+/* Tiles of a set and rows of a tile, which change no result; pieces of the keys and keys of a piece. */
 typedef struct attn_cut { int64_t tiles, rows, pieces, keys; } attn_cut;
 
-static attn_cut attn_plan(const attn *a) {
-    const bool low = a->mask && a->n_kv <= 2 * ATTN_KEYS;
-    const bool wide = !a->mask && gg_ceil_div(a->rows, ATTN_WIDE) * a->sets >= ATTN_TASKS;
-    attn_cut c = {.tiles = gg_ceil_div(a->rows, low ? ATTN_ROWS / 2 : wide ? ATTN_WIDE : ATTN_ROWS), .pieces = 1};
-    c.rows = gg_ceil_div(a->rows, c.tiles), c.tiles = gg_ceil_div(a->rows, c.rows);
+static attn_cut attn_plan(const attn *a, int nth) {
+    attn_cut c = {.tiles = gg_ceil_div(a->rows, ATTN_ROWS), .pieces = 1};
     const int64_t want = gg_ceil_div(ATTN_TASKS, c.tiles * a->sets);
     if (want > 2) c.pieces = gg_max(gg_min(want, a->n_kv / ATTN_SPLIT), 1);
     c.keys = gg_max(gg_ceil_div(gg_ceil_div(a->n_kv, c.pieces), ATTN_KEYS), 1) * ATTN_KEYS;
     c.pieces = gg_max(gg_ceil_div(a->n_kv, c.keys), 1);
+    c.tiles = gg_ceil_div(a->rows, ATTN_LEAST);
+    const int64_t wide = gg_min(ATTN_WIDE / gg_max(a->d + a->dv, 1), 4 * ATTN_ROWS);
+    for (int64_t rows = ATTN_ROWS; rows <= gg_max(wide, ATTN_ROWS); rows += ATTN_ROWS)
+        if (gg_ceil_div(a->rows, rows) * a->sets * c.pieces >= 4 * nth) c.tiles = gg_ceil_div(a->rows, rows);
+    c.rows = gg_ceil_div(a->rows, c.tiles), c.tiles = gg_ceil_div(a->rows, c.rows);
     return c;
 }
 /* The result of a piece of a row: its values, after sum and maximum. */
@@ -309,9 +163,8 @@ static float *attn_piece(const gg_work *w, const attn *a, const attn_cut *c, int
     return (float *)((char *)w->wdata + (size_t)((set * a->rows + row) * c->pieces + piece) * attn_piece_size(a));
 }
 static size_t work_FLASH_ATTN_EXT(const ggml_tensor *dst, int nth) {
-    (void)nth;
     const attn a = attn_ext(NULL, dst);
-    const attn_cut c = attn_plan(&a);
+    const attn_cut c = attn_plan(&a, nth);
     return c.pieces > 1 ? (size_t)(a.sets * a.rows * c.pieces) * attn_piece_size(&a) : 0;
 }
 static void attn_keep(const attn *a, const attn_tile *t, int64_t r, float *piece) {
@@ -342,7 +195,7 @@ static void attn_merge(const attn *a, ggml_tensor *dst, attn_row at, float *firs
 
 static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
     attn a = attn_ext(w->kernels, dst);
-    const attn_cut c = attn_plan(&a);
+    const attn_cut c = attn_plan(&a, w->nth);
     const int64_t rows = a.sets * a.rows, tasks = a.sets * c.tiles * c.pieces;
     attn_tile t;
     if (!attn_types_ok(&a))

@@ -4,8 +4,14 @@
 #include "rowwise.h"
 #include <math.h>
 
+static inline void exp_4(const float *x, float *y, vf m, vf t[4]) {
+    GG_FOUR(j) t[j] = vf_sub(vf_load(x + j * VW), m);
+    gg_exp_negative_4(t);
+    GG_FOUR(j) vf_store(y + j * VW, t[j]);
+}
 /* y = exp(x - m) for x <= m; returns the sum of y */
-ROW_SUM(exp_row, st(y + i, gg_exp_negative(vf_sub(ld(x + i, k), m)), k), const float *x, float *y, vf m)
+ROW_SUM_OF(exp_row, exp_4(x + i, y + i, m, t_), st(y + i, gg_exp_negative(vf_sub(ld(x + i, k), m)), k),
+           const float *x, float *y, vf m)
 
 /* y = scale x + slope mask (mask may be NULL; where it is -inf, y is -inf whatever x is); returns the maximum */
 static float logits_row(const row_part *p, const float *x, const float *mask, float scale, float slope, float *y) {

@@ -53,20 +53,19 @@ static double row_largest(const row_part *p, double x) {
 }
 
 /* ---- sums over a row: f32 within a tile, double from tile to tile ------------------------------------------------ */
-/* static double name(p, ...): the sum over the row of TERM, a vector of the elements i to i+k. */
-#define ROW_SUM(name, TERM, ...)                                                                   \
+/* static double name(p, ...): the sum over the row of TERM, a vector of the elements i to i+k. FOUR computes the four
+ * vectors t_ from i on at a time. */
+#define ROW_SUM_OF(name, FOUR, TERM, ...)                                                          \
     static double name(const row_part *p_, __VA_ARGS__) {                                          \
         double total_ = 0;                                                                         \
         for (int64_t i = p_->begin, end_; i < p_->end;) {                                          \
             const int64_t tile_ = i / SUM_TILE;                                                    \
             end_ = p_->end - i < SUM_TILE ? p_->end : i + SUM_TILE;                                \
             vf acc_[4] = {vf_zero(), vf_zero(), vf_zero(), vf_zero()};                             \
-            const int64_t k = VW;                                                                  \
-            while (i + 4 * VW <= end_) {                                                           \
-                acc_[0] = vf_add(acc_[0], TERM), i += VW;                                          \
-                acc_[1] = vf_add(acc_[1], TERM), i += VW;                                          \
-                acc_[2] = vf_add(acc_[2], TERM), i += VW;                                          \
-                acc_[3] = vf_add(acc_[3], TERM), i += VW;                                          \
+            for (; i + 4 * VW <= end_; i += 4 * VW) {                                              \
+                vf t_[4];                                                                          \
+                FOUR;                                                                              \
+                GG_FOUR(j_) acc_[j_] = vf_add(acc_[j_], t_[j_]);                                   \
             }                                                                                      \
             for (; i < end_; i += VW) {                                                            \
                 const int64_t k = end_ - i;                                                        \
@@ -79,6 +78,10 @@ static double row_largest(const row_part *p, double x) {
         }                                                                                          \
         return p_->shared ? row_total(p_, 0) : total_;                                             \
     }
+#define ROW_TERMS(TERM) \
+    const int64_t i0_ = i, k = VW; \
+    GG_FOUR(j_) { const int64_t i = i0_ + j_ * VW; t_[j_] = TERM; }
+#define ROW_SUM(name, TERM, ...) ROW_SUM_OF(name, ROW_TERMS(TERM), TERM, __VA_ARGS__)
 ROW_SUM(sum_scaled, (k == VW ? prefetch_floats(x + i) : (void)0, vf_mul(ld(x + i, k), vf_set1(scale))), const float *x,
         float scale)
 ROW_SUM(dot_rows, vf_mul(ld(x + i, k), ld(y + i, k)), const float *x, const float *y)
@@ -89,11 +92,13 @@ static double sum_row(const row_part *p, const float *x) {
     return s - s == 0 ? s : sum_scaled(p, x, 0x1p-64f) * 0x1p64;
 }
 static float max_row(const row_part *p, const float *x) {      /* skips NaN; -inf if nothing is left */
-    vf m = vf_set1(-GG_INF), other = m;
+    const vf none = vf_set1(-GG_INF);
+    vf m[4] = {none, none, none, none};
     int64_t i = p->begin;
-    for (; i + 2 * VW <= p->end; i += 2 * VW) m = vf_max(vf_load(x + i), m), other = vf_max(vf_load(x + i + VW), other);
-    for (; i < p->end; i += VW) m = vf_max(keep(ld(x + i, p->end - i), -GG_INF, p->end - i), m);
-    return (float)row_largest(p, vf_hmax(vf_max(m, other)));
+    for (; i + 4 * VW <= p->end; i += 4 * VW)
+        GG_FOUR(j) m[j] = vf_max(vf_load(x + i + j * VW), m[j]);
+    for (; i < p->end; i += VW) m[0] = vf_max(keep(ld(x + i, p->end - i), -GG_INF, p->end - i), m[0]);
+    return (float)row_largest(p, vf_hmax(vf_max(vf_max(m[0], m[1]), vf_max(m[2], m[3]))));
 }
 /* y = factor x, which may be the same row */
 static void row_times(const row_part *p, const float *x, float factor, float *y) {

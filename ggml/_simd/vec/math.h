@@ -12,6 +12,7 @@
 #define GG_INF __builtin_inff()
 #define GG_NAN __builtin_nanf("")
 
+#define GG_FOUR(j) _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++)
 /* c[0] + c[1] x + ... + c[n-1] x^(n-1) */
 static inline vf gg_poly(vf x, int n, const float *c) {
     vf y = vf_set1(c[n - 1]);
@@ -60,9 +61,16 @@ static inline vf gg_exp_any(vf x) {
 static inline vf gg_exp_below(vf x) { return gg_exp_any(x); }
 static inline vf gg_exp_negative(vf x) { return gg_exp_any(x); }
 #else       /* the same bits in fewer instructions where no lane is subnormal, infinite or NaN */
+/* x = n ln 2 + r as in gg_exp_rest; the low bits of t hold n. */
+static inline vf gg_exp_near_rest(vf x, vf *t) {
+    const vf shift = vf_set1(0x1.8p23f);
+    *t = vf_fma(x, vf_set1(1.44269504f), shift);
+    const vf n = vf_sub(*t, shift);
+    return vf_fnma(n, vf_set1(0x1.7f7d1cp-20f), vf_fnma(n, vf_set1(0x1.62e4p-1f), x));
+}
 static inline vf gg_exp_near(vf x) {
-    const vf shift = vf_set1(0x1.8p23f), t = vf_fma(x, vf_set1(1.44269504f), shift), n = vf_sub(t, shift);
-    const vf r = vf_fnma(n, vf_set1(0x1.7f7d1cp-20f), vf_fnma(n, vf_set1(0x1.62e4p-1f), x));
+    vf t;
+    const vf r = gg_exp_near_rest(x, &t);
     return gg_times_pow2_of(gg_exp_small(r), t);
 }
 static __attribute__((noinline, unused)) vf gg_exp_far(vf x) { return gg_exp_any(x); }
@@ -70,9 +78,39 @@ static inline vf gg_exp_below(vf x) {
     return __builtin_expect(vm_all(vf_lt(vf_abs(x), vf_set1(87))), 1) ? gg_exp_near(x) : gg_exp_far(x);
 }
 static inline vf gg_exp_negative(vf x) {
-    return __builtin_expect(vm_all(vf_gt(x, vf_set1(-87))), 1) ? gg_exp_near(x) : gg_exp_far(x);
+    const vm near = vf_gt(x, vf_set1(-87));
+    if (__builtin_expect(vm_all(near), 1)) return gg_exp_near(x);
+    /* Masked logits are -inf, which takes no longer where their neighbours are near. */
+    if (vm_any(vm_and(vm_not(near), vm_not(vf_lt(x, vf_set1(-104)))))) return gg_exp_far(x);
+    return vf_select(near, gg_exp_near(x), vf_zero());
 }
 #endif
+/* gg_exp_negative of four vectors, each step for all of them: so none waits for the latency of its last step. */
+static inline __attribute__((always_inline)) void gg_exp_negative_4(vf x[4]) {
+    vf n[4], r[4];
+#ifdef GG_VEC_LDEXP
+    GG_FOUR(j) r[j] = gg_exp_rest(vf_max(vf_set1(-104), x[j]), NULL, &n[j]);
+#else
+    vm near = vf_gt(x[0], vf_set1(-87));
+    for (int j = 1; j < 4; j++) near = vm_and(near, vf_gt(x[j], vf_set1(-87)));
+    if (__builtin_expect(!vm_all(near), 0)) {
+        GG_FOUR(j) x[j] = gg_exp_negative(x[j]);
+        return;
+    }
+    GG_FOUR(j) r[j] = gg_exp_near_rest(x[j], &n[j]);
+#endif
+    GG_FOUR(j) x[j] = vf_set1(gg_exp_c[6]);
+_Pragma("GCC unroll 6")
+    for (int i = 5; i >= 0; i--) {
+        const vf c = vf_set1(gg_exp_c[i]);
+        GG_FOUR(j) x[j] = vf_fma(x[j], r[j], c);
+    }
+#ifdef GG_VEC_LDEXP
+    GG_FOUR(j) x[j] = vf_ldexp(x[j], n[j]);
+#else
+    GG_FOUR(j) x[j] = gg_times_pow2_of(x[j], n[j]);
+#endif
+}
 static inline vf v_exp(vf x) { return gg_exp_below(vf_min(vf_set1(89), x)); }
 static inline vf v_expm1(vf x) {
     vf n;
