@@ -18,7 +18,6 @@ import ggml
 
 from .._owners import Owner
 from . import expand, folding, host
-from .arrays import THREADS
 from .builder import Builder
 from .layout import Arena
 from .opsets import ALIGN, aligned
@@ -203,6 +202,11 @@ def shapes_of(key):
         None if part == "opaque" else tuple(np.frombuffer(part[2], part[1]).tolist()) if is_numbers(part) else part[0]
         for part in key
     ]
+
+
+def least(value):
+    """The form of a value with the fewest bytes, which a graph gives."""
+    return value.least if isinstance(value, Tensor) else value
 
 
 def where_of(results):
@@ -407,21 +411,16 @@ class Lowering:
             raise HostRefused(f"ggml.onnx: {nodes[0]} would run on the host, which strict=True refuses: {reason}")
         for node in nodes:
             self.note(node, "host", reason)
-        threads = self.model.threads
+        quietly = host.quiet(self.model.threads)
 
         def step(values):
             found: dict = {}
-            token = THREADS.set(threads)
-            try:
-                with np.errstate(all="ignore"):
-                    for node in nodes:
-                        arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
-                        found.update(zip(node.outputs, host.call(node, arrays)))
-            finally:
-                THREADS.reset(token)
+            for node in nodes:
+                arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
+                found.update(zip(node.outputs, host.call(node, arrays)))
             return found
 
-        return step
+        return lambda values: quietly(step, values)
 
     def finish(self, step, by_value, nodes=()):
         """The plan of what was lowered, and the program of what remains.
@@ -473,7 +472,7 @@ class Recording(Lowering):
 
     def whole(self):
         recorder = self.builder.stop()
-        live = {n: self.env[n] for n in self.program.outputs}
+        live = {n: least(self.env[n]) for n in self.program.outputs}
         kinds, feeds, names = kinds_of(self.key), self.builder.feeds, self.builder.names()
         self.program.recipes.append(Recipe(recorder, kinds, self.pattern, feeds, names, live, self.entries))
         for value in (*live.values(), *self.builder.feeds, *(v for v in self.env.values() if isinstance(v, Feed))):
@@ -503,11 +502,12 @@ class Plan(Owner):
             elif value is None or isinstance(value, Known):
                 self.fixed[name] = None if value is None else np.array(value.array)
             else:
-                computed.append((name, value))
+                computed.append((name, least(value)))
         self.shared = [*self.fixed, *(n for n, _ in self.passed)]
         self.graph, self.memory, self.converts, self.feeds = None, None, False, []
         if computed:
             self.build(computed, program.inputs)
+        self.repeats = not self.lists and (rest is None and not self.shared or self.ends)  # by Repeat
 
     def build(self, computed, inputs):
         """Builds the graph of results, and gives its tensors memory."""
