@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Runs of a model with operands like those of the run before, in a third of the time that Python takes besides computing.
+"""Runs of a model with operands like those of the run before, in a third of the time that Python takes for them.
 
 A run of a few small nodes takes a few microseconds, of which looking for the plan, copying operands and collecting
 results would be most.
