@@ -22,6 +22,7 @@ from .builder import Builder
 from .layout import Arena
 from .opsets import ALIGN, aligned
 from .recording import Recipe, pattern_of, sized
+from .repeating import Repeat
 from .sizes import Size, Terms, UnrecordedError, int_of
 from .transfer import transfers
 from .values import (
@@ -84,6 +85,7 @@ class Program(Owner):
         self.last: tuple[Any, Any] = (None, None)  # the signature and the plan of the last run
         self.recipes: list[Recipe] = []
         self.attempts = RECORDINGS  # to make one, that are left
+        self.repeat = Repeat(compute, True)
 
     def forget(self):
         """Drops the plans, which were made under conditions that do not hold any more."""
@@ -179,10 +181,14 @@ class Program(Owner):
 
     def again(self, values, last, changed):
         """The plan and the outputs for values, of which only the first `changed` are new to the plan that ran last."""
+        found = self.repeat.again(values, changed if last is self.repeat.plan else len(values))
+        if found is not None:
+            return self.repeat.plan, found
         plan = self.plan(values)
         if plan.rest is not None:
             return plan, self.run(values)
         results = plan.compute(values, changed if plan is last else None)
+        self.repeat.keep(self)
         return plan, [results[n] for n in self.outputs]
 
 
@@ -507,7 +513,8 @@ class Plan(Owner):
         self.graph, self.memory, self.converts, self.feeds = None, None, False, []
         if computed:
             self.build(computed, program.inputs)
-        self.repeats = not self.lists and (rest is None and not self.shared or self.ends)  # by Repeat
+        self.follows = rest is None and not self.lists  # Repeat can make iterations of it, and runs
+        self.repeats = self.follows and not self.shared or self.ends and not self.lists
 
     def build(self, computed, inputs):
         """Builds the graph of results, and gives its tensors memory."""

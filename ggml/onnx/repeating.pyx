@@ -56,13 +56,16 @@ cdef class Repeat:
 
     Args:
         compute: the function of a backend and a graph that computes the graph.
+        loops: for the iterations of a loop, whose results may share memory with operands and constants.
     """
-    cdef object compute, program, plan
+    cdef object compute, program
+    cdef readonly object plan
+    cdef bint loops
     cdef tuple names, dtypes, shapes, values, feeds, results, outputs, passed
     cdef Py_ssize_t count
 
-    def __init__(self, compute):
-        self.compute, self.program, self.plan = compute, None, None
+    def __init__(self, compute, loops=False):
+        self.compute, self.program, self.plan, self.loops = compute, None, None, loops
 
     def keep(self, program):
         """Remembers the plan of the last run of a program, if it can be repeated here."""
@@ -70,7 +73,7 @@ cdef class Repeat:
         if plan is self.plan and program is self.program:
             return
         self.program, self.plan = program, None
-        if plan is None or "opaque" in key or not plan.repeats:
+        if plan is None or "opaque" in key or not (plan.follows if self.loops else plan.repeats):
             return
         self.names, self.count = tuple(program.inputs), len(key)
         self.shapes, self.dtypes = tuple(part[0] for part in key), tuple(part[1] for part in key)
@@ -89,9 +92,8 @@ cdef class Repeat:
         """The outputs for operands by position, or in a dict; None if they are not like those of the last run."""
         cdef list operands
         cdef dict named, found
-        cdef Py_ssize_t i
-        cdef object array, expected, plan = self.plan
-        if plan is None or self.program.last[1] is not plan:
+        cdef object plan = self.plan
+        if plan is None:
             return None
         if len(arrays) == 1 and type(arrays[0]) is dict:
             named = arrays[0]
@@ -102,26 +104,44 @@ cdef class Repeat:
             operands = list(arrays)
         else:
             return None
-        for i in range(self.count):
-            array, expected = operands[i], self.values[i]
-            if type(array) is not ndarray or array.dtype is not self.dtypes[i] or array.shape != self.shapes[i]:
-                return None
-            if expected is not None and (array.tobytes() if type(expected) is bytes else bounds_of(array)) != expected:
-                return None
-        found = self.computed(operands)
+        if not self.fits(operands, self.count):
+            return None
+        found = self.computed(operands, self.count)
         if plan.step is None:
             return [found[name] for name in self.outputs]
         found.update(plan.step(found))
         return [a.copy() if type(a) is ndarray else a for a in [found[name] for name in self.outputs]]
 
-    cdef dict computed(self, list operands):
-        """The values by name that the graph gives, or that pass it."""
+    def again(self, list operands, Py_ssize_t changed):
+        """The outputs where only the first `changed` operands are others than those of the last run of the plan."""
+        cdef dict found
+        if self.plan is None or not self.fits(operands, changed):
+            return None
+        found = self.computed(operands, changed)
+        return [found[name] for name in self.outputs]
+
+    cdef bint fits(self, list operands, Py_ssize_t changed) except -1:
+        """Whether the first `changed` operands are like those of the last run."""
+        cdef object array, expected
+        cdef Py_ssize_t i
+        if self.program.last[1] is not self.plan:
+            return False
+        for i in range(changed):
+            array, expected = operands[i], self.values[i]
+            if type(array) is not ndarray or array.dtype is not self.dtypes[i] or array.shape != self.shapes[i]:
+                return False
+            if expected is not None and (array.tobytes() if type(expected) is bytes else bounds_of(array)) != expected:
+                return False
+        return True
+
+    cdef dict computed(self, list operands, Py_ssize_t changed):
+        """The values by name that the graph gives, or that pass it; only the first `changed` operands are copied."""
         cdef dict found = dict(self.plan.fixed)
         cdef tuple entry, result
         cdef object plan = self.plan
         for entry in self.feeds:
             feed, position, home, size, plain = entry
-            if not (plain and copied(operands[position], home, size)):
+            if <Py_ssize_t>position < changed and not (plain and copied(operands[position], home, size)):
                 feed.give(operands[position])
         for result in self.results:
             if result[2] == "end":
