@@ -31,6 +31,9 @@ FIELDS = {
         ("max", "f", None),
         ("zero_factor", "f", None),
     ),
+    "compare": (
+        ("relation", "i", None),
+    ),
     "fill": (
         ("value", "f", None),
     ),
@@ -140,7 +143,7 @@ FIELDS = {
     ),
     "pad": (
         ("ends", "i", 8),
-        ("circular", "i", None),
+        ("mode", "i", None),
     ),
     "pad_reflect": (
         ("before", "i", None),
@@ -309,4 +312,6 @@ OPERATIONS = {
     150: "upscale",  # UPSCALE_BACK
     153: "quantize_linear",  # QUANTIZE_LINEAR
     154: "paged_attn",  # PAGED_ATTN
+    170: "compare",  # COMPARE
+    172: "norm",  # CHANNEL_NORM
 }

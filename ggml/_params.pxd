@@ -33,6 +33,9 @@ cdef extern from "runtime/engine.h" nogil:
         float max
         float zero_factor
     gg_quantize_linear_params *quantize_linear_params(const ggml_tensor *t)
+    ctypedef struct gg_compare_params:
+        int32_t relation
+    gg_compare_params *compare_params(const ggml_tensor *t)
     ctypedef struct gg_fill_params:
         float value
     gg_fill_params *fill_params(const ggml_tensor *t)
@@ -142,7 +145,7 @@ cdef extern from "runtime/engine.h" nogil:
     gg_concat_params *concat_params(const ggml_tensor *t)
     ctypedef struct gg_pad_params:
         int32_t ends[8]
-        int32_t circular
+        int32_t mode
     gg_pad_params *pad_params(const ggml_tensor *t)
     ctypedef struct gg_pad_reflect_params:
         int32_t before

@@ -40,6 +40,7 @@ def mills(v):
     return (t + 3.5) * tails * np.exp(t * t / 2)
 
 
+complement = np.vectorize(math.erfc, otypes=[float])
 half_erf = taylor(lambda k: (-1) ** k / (math.factorial(k) * 2**k * (2 * k + 1) * math.sqrt(2 * math.pi)))
 
 # what is fitted: where its coefficients stand in the header, how many stand before those that are fitted; p(x); the
@@ -62,6 +63,9 @@ FITS = {
     "Phi(t) = 1/2 + t p(x), x = t^2": (
         "c[] = {0.398942292f", 0, half_erf,
         lambda x: np.sqrt(x) / (0.5 - np.sqrt(x) * half_erf(x)), (0, 0.49)),
+    "erf(x) = 1 - exp(-x p(x))": (
+        "c[] = {1.12847781f", 0, lambda x: -np.log(complement(x)) / x,
+        lambda x: x * complement(x) / (1 - complement(x)), (0.5, 3.95)),
     "sin(r) = r + r^3 p(x), x = r^2": (
         "float s[] =", 0, taylor(lambda k: (-1) ** (k + 1) / math.factorial(2 * k + 3)),
         lambda x: x / np.sinc(np.sqrt(x) / math.pi), (0, (math.pi / 4) ** 2)),

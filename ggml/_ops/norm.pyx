@@ -8,7 +8,8 @@ from .._core cimport (
     node_append, node_in_place, node_like, wrap_tensor,
 )
 from .._enums cimport (
-    GGML_OP_GROUP_NORM, GGML_OP_L2_NORM, GGML_OP_NORM, GGML_OP_NORM_BACK, GGML_OP_RMS_NORM, GGML_OP_RMS_NORM_BACK,
+    GGML_OP_CHANNEL_NORM, GGML_OP_GROUP_NORM, GGML_OP_L2_NORM, GGML_OP_NORM, GGML_OP_NORM_BACK, GGML_OP_RMS_NORM,
+    GGML_OP_RMS_NORM_BACK,
 )
 from .._graph.grad cimport Backward, gradients
 from .._params cimport gg_norm_params, group_norm_params, norm_params
@@ -270,6 +271,35 @@ cdef int grad_group_norm(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     if rest:
         dx = concat(b.ctx, dx, group_norm_back(b.ctx, g, x, channels - rest, rest, rest, eps), 2)
     return b.add(x, dx)
+
+# ---- CHANNEL_NORM ----------------------------------------------------------------------------------------------------
+def ext_channel_norm(ctx, a, factor, bias, eps):
+    """Normalises groups of channels to mean 0 and variance 1, and multiplies and shifts each channel.
+
+    A channel is a row; mean and variance are those of all rows of a matrix. With one row in each matrix, this is
+    instance normalisation with weights. There is no gradient: use ggml_norm or ggml_group_norm, and ggml_mul and
+    ggml_add.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, contiguous, [area, channels, groups, batch].
+        factor: what each channel is multiplied by, f32 [1, channels, groups, batch]; the last two may also be 1.
+        bias: what is added to each channel, f32, [1, channels, groups, batch] likewise.
+        eps: number added to the variance, 0 or more.
+    Returns:
+        Tensor of a's shape, f32.
+    Raises:
+        TypeError: eps is not a number.
+        ValueError: the shapes do not fit, a is not contiguous, eps is negative or NaN, or a type is not f32.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.channel_norm")
+    cdef ggml_tensor node
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    node_like(&node, GGML_OP_CHANNEL_NORM, x.type, x)
+    norm_params(&node).eps = arg_float(eps, b"eps")
+    node.src[0], node.src[1], node.src[2] = x, arg_tensor(factor, b"factor"), arg_tensor(bias, b"bias")
+    return wrap_tensor(node_append(c, &node))
 
 # ---- L2_NORM ---------------------------------------------------------------------------------------------------------
 def ggml_l2_norm(ctx, a, eps):

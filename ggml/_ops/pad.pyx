@@ -2,25 +2,32 @@
 from libc.stdint cimport int32_t, int64_t
 
 from .._core cimport (
-    arg_context, arg_int32, arg_tensor, gg_is_empty, gg_nrows, ggml_context, ggml_tensor, node1, node_append,
+    arg_context, arg_int32, arg_tensor, fail, gg_is_empty, gg_nrows, ggml_context, ggml_tensor, node1, node_append,
     node_like, wrap_tensor,
 )
-from .._enums cimport GGML_OP_ACC, GGML_OP_DUP, GGML_OP_PAD, GGML_OP_PAD_REFLECT_1D, GGML_OP_ROLL, GGML_TYPE_I32
+from .._enums cimport (
+    GGML_OP_ACC, GGML_OP_DUP, GGML_OP_PAD, GGML_OP_PAD_REFLECT_1D, GGML_OP_ROLL, GGML_TYPE_I32, GGML_UNARY_OP_ABS,
+)
 from .._graph.grad cimport Backward, gradients
 from .._params cimport gg_pad_reflect_params, pad_params, pad_reflect_params, roll_params
+from .elementwise cimport clamp, scale
 from .fill cimport index_range, zeros
 from .index cimport get_rows_back
-from .shape cimport cast, concat, contiguous, reshape, transpose, update, view_slice
+from .shape cimport cast, concat, contiguous, permute, reshape, transpose, update, view_slice
+from .unary cimport unary
 
 # ---- PAD -------------------------------------------------------------------------------------------------------------
-cdef ggml_tensor *pad(ggml_context *ctx, ggml_tensor *a, const int *before_after, bint circular) except NULL:
+cdef extern from "runtime/pad_modes.h" nogil:
+    enum: GG_PAD_ZERO, GG_PAD_CIRCULAR, GG_PAD_REFLECT, GG_PAD_EDGE
+
+cdef ggml_tensor *pad(ggml_context *ctx, ggml_tensor *a, const int *before_after, int mode) except NULL:
     cdef ggml_tensor node
     cdef int i
     node_like(&node, GGML_OP_PAD, a.type, a)
     for i in range(8):
         pad_params(&node).ends[i] = before_after[i]
         node.ne[i // 2] += before_after[i]
-    pad_params(&node).circular = circular
+    pad_params(&node).mode = mode
     node.src[0] = a
     return node_append(ctx, &node)
 
@@ -30,7 +37,7 @@ cdef object pad_end_of(object ctx, const char *name, object a, object p0, object
     cdef ggml_context *c = arg_context(ctx, name)
     cdef int[8] before_after = [0, arg_int32(p0, b"p0"), 0, arg_int32(p1, b"p1"), 0, arg_int32(p2, b"p2"),
                                 0, arg_int32(p3, b"p3")]
-    return wrap_tensor(pad(c, arg_tensor(a, b"a"), before_after, circular))
+    return wrap_tensor(pad(c, arg_tensor(a, b"a"), before_after, GG_PAD_CIRCULAR if circular else GG_PAD_ZERO))
 
 cdef object pad_ext_of(object ctx, const char *name, object a, object lp0, object rp0, object lp1, object rp1,
                        object lp2, object rp2, object lp3, object rp3, bint circular):
@@ -39,7 +46,7 @@ cdef object pad_ext_of(object ctx, const char *name, object a, object lp0, objec
     cdef int[8] before_after = [
         arg_int32(lp0, b"lp0"), arg_int32(rp0, b"rp0"), arg_int32(lp1, b"lp1"), arg_int32(rp1, b"rp1"),
         arg_int32(lp2, b"lp2"), arg_int32(rp2, b"rp2"), arg_int32(lp3, b"lp3"), arg_int32(rp3, b"rp3")]
-    return wrap_tensor(pad(c, arg_tensor(a, b"a"), before_after, circular))
+    return wrap_tensor(pad(c, arg_tensor(a, b"a"), before_after, GG_PAD_CIRCULAR if circular else GG_PAD_ZERO))
 
 def ggml_pad(ctx, a, p0, p1, p2, p3):
     """Appends zeros to each dimension of a tensor.
@@ -145,19 +152,80 @@ cdef ggml_tensor *sum_periods(ggml_context *ctx, ggml_tensor *g, int dim, int64_
         start += n
     return sum
 
+def ext_pad(ctx, a, sides, mode):
+    """Extends each dimension of a tensor at both ends by its own elements.
+
+    The gradient with respect to a is the sum over all copies of an element; dimensions that are extended have at most
+    2^24 elements there.
+
+    Args:
+        ctx: context that receives the result.
+        a: any type that is not quantised, [ne0, ne1, ne2, ne3].
+        sides: eight numbers of elements, 0 or more: before and after dimension 0, before and after dimension 1, ...
+        mode: "reflect": the mirror image, without the element at the end, so that a side is smaller than its
+            dimension; or "edge": the element at the end.
+    Returns:
+        Tensor [sides[0] + ne0 + sides[1], sides[2] + ne1 + sides[3], ...] of a's type.
+    Raises:
+        TypeError: sides are not eight integers.
+        ValueError: mode is another one, a side is negative or too large, a is quantised, or a dimension to extend is
+            empty.
+        MemoryError: the context is full.
+    See also:
+        ggml_pad_ext and ggml_pad_ext_circular.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.pad")
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef int[8] before_after
+    cdef int i
+    if not isinstance(sides, (list, tuple)) or len(sides) != 8:
+        fail(TypeError, f"sides is {sides!r}: need a list of eight integers")
+    if mode not in ("reflect", "edge"):
+        fail(ValueError, f"mode is {mode!r}: need 'reflect' or 'edge'")
+    for i in range(8):
+        before_after[i] = arg_int32(sides[i], b"sides")
+    return wrap_tensor(pad(c, x, before_after, GG_PAD_REFLECT if mode == "reflect" else GG_PAD_EDGE))
+
+cdef ggml_tensor *sum_copies(ggml_context *ctx, ggml_tensor *g, int dim, ggml_tensor *index, int64_t n) except NULL:
+    """The sums of those elements of g along dim that have the same index below n."""
+    cdef int i
+    cdef int[4] order = [0, 1, 2, 3]       # GET_ROWS_BACK adds whole rows: the dimension takes the last place
+    cdef int[4] ends = [0, 1, 2, 3]
+    for i in range(4):
+        order[i] = 3 if i == dim else i - (i > dim)
+        ends[order[i]] = i
+    cdef ggml_tensor *last = contiguous(ctx, permute(ctx, g, order[0], order[1], order[2], order[3]))
+    cdef int64_t m = last.ne[0] * last.ne[1] * last.ne[2]
+    cdef ggml_tensor *sums = get_rows_back(ctx, reshape(ctx, last, m, last.ne[3], 1, 1), index, n)
+    return permute(ctx, reshape(ctx, sums, last.ne[0], last.ne[1], last.ne[2], n), ends[0], ends[1], ends[2], ends[3])
+
+cdef ggml_tensor *sources(ggml_context *ctx, int mode, int64_t before, int64_t n, int64_t after) except NULL:
+    """I32 [before + n + after]: the element of a dimension of n that each of the padded one shows."""
+    cdef ggml_tensor *i = index_range(ctx, -before, n + after, 1)
+    if mode == GG_PAD_EDGE:
+        i = clamp(ctx, i, 0, n - 1, False)
+    else:                                  # n - 1 - |n - 1 - |i||
+        i = scale(ctx, unary(ctx, GGML_UNARY_OP_ABS, i, False), -1, n - 1, False)
+        i = scale(ctx, unary(ctx, GGML_UNARY_OP_ABS, i, False), -1, n - 1, False)
+    return cast(ctx, i, GGML_TYPE_I32)
+
 cdef int grad_pad(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
-    """t = x padded: dx[i] = g[before + i]; circular: dx[i] = the sum of g over all copies of x[i]."""
+    """t = x padded: dx[i] = g[before + i], or the sum of g over all copies of x[i]."""
     cdef ggml_tensor *x = t.src[0]
-    cdef int dim
+    cdef int dim, mode = pad_params(t).mode
+    cdef int64_t before, after
     if gg_is_empty(x):
         return b.add(x, zeros(b.ctx, x.ne[0], x.ne[1], x.ne[2], x.ne[3]))
     for dim in range(4):
         if g.ne[dim] == x.ne[dim]:
             continue
-        if pad_params(t).circular:
-            g = sum_periods(b.ctx, g, dim, pad_params(t).ends[2 * dim], x.ne[dim])
+        before, after = pad_params(t).ends[2 * dim], pad_params(t).ends[2 * dim + 1]
+        if mode == GG_PAD_CIRCULAR:
+            g = sum_periods(b.ctx, g, dim, before, x.ne[dim])
+        elif mode == GG_PAD_ZERO:
+            g = view_slice(b.ctx, g, dim, before, x.ne[dim])
         else:
-            g = view_slice(b.ctx, g, dim, pad_params(t).ends[2 * dim], x.ne[dim])
+            g = sum_copies(b.ctx, g, dim, sources(b.ctx, mode, before, x.ne[dim], after), x.ne[dim])
     return b.add(x, g)
 
 # ---- PAD_REFLECT_1D --------------------------------------------------------------------------------------------------

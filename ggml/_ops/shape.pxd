@@ -15,6 +15,8 @@ cdef ggml_tensor *view(ggml_context *ctx, ggml_tensor *a, const int64_t *ne, con
                        size_t offset) except NULL
 # a view of the elements start to start + n of dimension dim
 cdef ggml_tensor *view_slice(ggml_context *ctx, ggml_tensor *a, int dim, int64_t start, int64_t n) except NULL
+# a view in which dimension i of a is dimension axis<i>
+cdef ggml_tensor *permute(ggml_context *ctx, ggml_tensor *a, int axis0, int axis1, int axis2, int axis3) except NULL
 # a view with dimensions 0 and 1 exchanged
 cdef ggml_tensor *transpose(ggml_context *ctx, ggml_tensor *a) except NULL
 # a with b added to (op ACC) or stored in (op SET) the part of a that the strides and the offset describe

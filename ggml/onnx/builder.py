@@ -8,8 +8,9 @@ import numpy as np
 
 from .layout import Layout, collapse
 from .recording import ggml
-from .values import BOOL, F32, Known, Tensor, broadcast, count, extents
+from .values import BOOL, F32, Feed, Known, Tensor, broadcast, count, extents
 
+MIRRORED = {"<": ">", "<=": ">="}  # the relation of the second operand to the first
 COMMUTATIVE = {ggml.ggml_add, ggml.ggml_mul, ggml.ext.maximum, ggml.ext.minimum, ggml.ext.equal}
 
 
@@ -87,26 +88,61 @@ class Builder(Layout):
         x = self.use(x)
         return self.with_shape(ggml.ggml_div(self.ctx, ggml.ggml_fill(self.ctx, x.t, 1.0), x.t), x.shape, x)
 
+    def related(self, x, y, relation, floats):
+        """Booleans: where a relation (of ggml.ext.compare) of x and y holds.
+
+        floats: the same as floats, which remain where something else than a selection or a result needs them.
+        """
+        if self.trains:
+            return floats
+        shape, size = floats.shape, extents(floats.shape)
+        if len(shape) <= 4 and extents(x.shape) != size and extents(y.shape) == size:
+            x, y, relation = y, x, MIRRORED.get(relation, relation)
+        bits = self.binary(lambda ctx, a, b: ggml.ext.compare(ctx, a, b, relation), x, y, dtype=BOOL)
+        return Tensor(floats.t, shape, BOOL, (0, 1), bits.t)
+
     def number(self, x):
         """1 where a float is a number or infinite, 0 where it is NaN (whose conversion to an integer is 0)."""
-        return self.binary(ggml.ext.equal, x, x, dtype=BOOL)
+        return self.equal(x, x)
 
     def less(self, x, y):
         """x < y; false for NaN."""
-        return self.binary(ggml.ext.less, x, y, dtype=BOOL)
+        return self.related(x, y, "<", self.binary(ggml.ext.less, x, y, dtype=BOOL))
 
     def equal(self, x, y):
         """x == y; false for NaN, true for equal infinities."""
-        return self.binary(ggml.ext.equal, x, y, dtype=BOOL)
+        return self.related(x, y, "==", self.binary(ggml.ext.equal, x, y, dtype=BOOL))
+
+    def unequal(self, x, y):
+        """x != y; true for NaN."""
+        floats = self.affine(self.binary(ggml.ext.equal, x, y, dtype=BOOL), -1.0, 1.0, dtype=BOOL)
+        return self.related(x, y, "!=", floats)
+
+    def less_or_equal(self, x, y):
+        """x <= y; false for NaN."""
+        less, equal = (self.binary(function, x, y, dtype=BOOL) for function in (ggml.ext.less, ggml.ext.equal))
+        return self.related(x, y, "<=", self.binary(ggml.ggml_add, less, equal, dtype=BOOL))
 
     def logical_not(self, x):
-        return self.affine(x, -1.0, 1.0, dtype=BOOL)
+        floats = self.affine(x, -1.0, 1.0, dtype=BOOL)
+        return self.related(self.truth(x), self.full((), 0.0), "==", floats) if is_truth(x) else floats
 
     def logical_and(self, x, y):
-        return self.binary(ggml.ggml_mul, x, y, dtype=BOOL)
+        return self.connected(x, y, "and", self.binary(ggml.ggml_mul, x, y, dtype=BOOL))
 
     def logical_or(self, x, y):
-        return self.unary(ggml.ggml_step, self.binary(ggml.ggml_add, x, y, dtype=F32), dtype=BOOL)
+        floats = self.unary(ggml.ggml_step, self.binary(ggml.ggml_add, x, y, dtype=F32), dtype=BOOL)
+        return self.connected(x, y, "or", floats)
+
+    def logical_xor(self, x, y):
+        floats = self.unary(ggml.ggml_abs, self.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL)
+        return self.connected(x, y, "!=", floats)
+
+    def connected(self, x, y, relation, floats):
+        """Booleans that depend on two others, as floats or also as bytes; see related."""
+        if not (is_truth(x) or is_truth(y)):
+            return floats
+        return self.related(self.truth(x), self.truth(y), relation, floats)
 
     def clamp(self, x, lo=-np.inf, hi=np.inf):
         """x limited to an interval of numbers."""
@@ -117,23 +153,21 @@ class Builder(Layout):
     def select(self, condition, x, y):
         """x where the condition is 1, y where it is 0: moves elements, so that infinities and NaN do no harm."""
         shape = broadcast(broadcast(condition.shape, x.shape), y.shape)
-        n = count(shape)
-        if isinstance(condition, Known):
-            chosen = np.broadcast_to(condition.array, shape)
+        if isinstance(condition, Known) and not condition.trace:
+            chosen = condition.array
             if chosen.all() or not chosen.any():
                 return self.expand(x if chosen.all() else y, shape)
-        both = self.concat([self.reshape(self.expand(v, shape), (n,)) for v in (x, y)], 0)
-        if isinstance(condition, Known):
-            return self.take(both, np.arange(n).reshape(shape) + n * ~chosen.astype(bool))
-        offset = self.call(other_half, self.use(self.expand(condition, shape)).t, n)
-        place = self.binary(ggml.ggml_add, Tensor(offset, shape, F32), self.as_float(self.places(shape)))
-        return self.pick(both, place)
-
-    def places(self, shape):
-        """The places of the elements of a shape in its flattened form, a Known value."""
-        if not self.recorder:
-            return Known(np.arange(count(shape)).reshape(shape))
-        return self.recorder.array(places_of, [self.constant(list(shape), np.int64)], shape)
+        operands, merged = [self.truth(condition), self.use(x), self.use(y)], shape
+        if len(shape) > 4:
+            own = [(1,) * (len(shape) - len(v.shape)) + tuple(v.shape) for v in operands]
+            *own, merged = collapse([*own, shape])
+            if len(merged) > 4:
+                operands = [self.expand(v, shape) for v in operands]
+                own, merged = [(count(shape),)] * 3, (count(shape),)
+            operands = [self.reshape(v, s) for v, s in zip(operands, own)]
+        bounds = x.bounds and y.bounds and (min(x.bounds[0], y.bounds[0]), max(x.bounds[1], y.bounds[1]))
+        t = ggml.ext.select(self.ctx, *(v.t for v in operands))
+        return self.reshape(self.like(t, merged, x.dtype, bounds), shape)
 
     def maximum(self, x, y, least=False):
         """The larger of two values, or the smaller, element by element; NaN where one of both is."""
@@ -193,13 +227,9 @@ class Builder(Layout):
         return self.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
 
 
-def other_half(ctx, t, n):
-    """n where a condition is 0, 0 where it is 1."""
-    return ggml.ggml_scale_bias(ctx, t, -float(n), float(n))
-
-
-def places_of(shape):
-    return np.arange(shape.prod()).reshape(shape)
+def is_truth(x):
+    """Whether the booleans of a value are there as bytes."""
+    return isinstance(x, Feed) and x.dtype == BOOL or isinstance(x, Tensor) and x.truth is not None
 
 
 def combine(x, y, function, ends=False):

@@ -6,6 +6,7 @@ computes all others, so that what is folded means what ONNX says.
 
 from __future__ import annotations
 
+import contextvars
 import warnings
 
 import numpy as np
@@ -45,6 +46,25 @@ def evaluator(node):
         model = helper.make_model(helper.make_graph([proto], "one node", *infos), opset_imports=opsets)
         node.attrs["ggml.evaluator"] = found = ReferenceEvaluator(model)
     return found
+
+
+def quiet(threads):
+    """What calls a function with NumPy's warnings off, and a number of threads for our operators."""
+    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":  # whose settings belong to a context
+        context = contextvars.Context()
+        context.run(np.seterr, all="ignore")
+        context.run(arrays.THREADS.set, threads)
+        return context.run
+
+    def run(function, *args):
+        token = arrays.THREADS.set(threads)
+        try:
+            with np.errstate(all="ignore"):
+                return function(*args)
+        finally:
+            arrays.THREADS.reset(token)
+
+    return run
 
 
 class UnfitError(ValueError):

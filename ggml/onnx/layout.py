@@ -10,7 +10,7 @@ from .._owners import Owner, keep
 from ..utils import from_numpy
 from .recording import Recorder, ggml
 from .sizes import Size, integer
-from .values import EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
+from .values import BOOL, EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
 
 VIEWS = {ggml.GGML_OP_VIEW, ggml.GGML_OP_PERMUTE, ggml.GGML_OP_TRANSPOSE}
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
@@ -154,11 +154,23 @@ class Layout(Owner):
                 value.tensors["f32"] = home, home.hold(value.array, value.shape)
                 value.held = home.arrays[-1] if value.dtype == F32 else value.held
             return Tensor(value.tensors["f32"][1], value.shape, value.dtype, value.bounds)
-        if value.tensor is None:
-            t = ggml.ggml_new_tensor_4d(self.ctx, ggml.GGML_TYPE_F32, *extents(value.shape))
-            value.tensor = Tensor(t, value.shape, value.dtype, value.bounds)
-            self.feeds.append(self.as_input(value))
-        return value.tensor
+        return self.fed(value, ggml.GGML_TYPE_F32)
+
+    def fed(self, feed, kind):
+        """The Tensor of a Feed, made with a type of elements."""
+        if feed.tensor is None:
+            t = ggml.ggml_new_tensor_4d(self.ctx, kind, *extents(feed.shape))
+            feed.tensor = Tensor(t, feed.shape, feed.dtype, feed.bounds)
+            self.feeds.append(self.as_input(feed))
+        return feed.tensor
+
+    def truth(self, value):
+        """The booleans of a value as a Tensor of bytes where there is one, else of floats."""
+        if isinstance(value, Feed) and value.dtype == BOOL and not self.trains:
+            if value.truth is None:
+                value.truth = Feed(value.name, value.shape, value.dtype, value.bounds)
+            return self.fed(value.truth, ggml.GGML_TYPE_I8)
+        return self.use(value).least
 
     def as_input(self, feed):
         """A Feed that has its tensor, which stays when the graph has run."""
@@ -220,9 +232,10 @@ class Layout(Owner):
             return x
         size = extents(shape)
         if extents(x.shape) == size:
-            return self.with_shape(x.t, shape, x)
+            return Tensor(x.t, shape, x.dtype, x.bounds, x.truth)
         x = self.contiguous(x)
-        return self.with_shape(ggml.ggml_reshape_4d(self.ctx, x.t, *size), shape, x)
+        truth = None if x.truth is None else ggml.ggml_reshape_4d(self.ctx, x.truth, *size)
+        return Tensor(ggml.ggml_reshape_4d(self.ctx, x.t, *size), shape, x.dtype, x.bounds, truth)
 
     def reshaped(self, x, shape):
         """A Known value in another shape."""
@@ -358,6 +371,8 @@ class Layout(Owner):
         """
         index = np.asarray(index, np.int64)
         x = self.contiguous(x)
+        if x.t.contents.type == ggml.GGML_TYPE_I8:  # bytes are no rows of a table
+            x = self.with_shape(ggml.ggml_cast(self.ctx, x.t, ggml.GGML_TYPE_F32), x.shape, x)
         flat, total, bounds = index.reshape(-1), count(x.shape), x.bounds
         width = row_width(flat, index.shape, total)
         rows = flat[::width] // width

@@ -19,7 +19,8 @@ from . import host, rules
 from .graph import Graph, ModelError, called, read_model
 from .layout import Arena
 from .prepare import fold, prepared
-from .program import NodeError, Program
+from .program import NodeError, Program, compute
+from .repeating import Repeat
 from .values import Known, Parameter, extents, is_float
 
 WEIGHTS = {None: None, "f32": None, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0, "q4_0": ggml.GGML_TYPE_Q4_0}
@@ -89,6 +90,7 @@ class Model(LockOwner):
         inputs, outputs = ([v.name for v in values] for values in (self.inputs, self.outputs))
         self.program = Program(self.engine, nodes, {**known, **self.trained}, inputs, outputs)
         self.parts: dict[tuple, Program] = {}  # programs by the names of their outputs
+        self.repeat = Repeat(compute)
 
     def run(self, *arrays, outputs=None, **named):
         """Computes the outputs.
@@ -106,9 +108,20 @@ class Model(LockOwner):
             TypeError: an input has the wrong type.
             RuntimeError: an operator cannot be computed, or would run on the host of a strict model.
         """
+        if outputs is None and not named:
+            with self._lock:
+                found = self.repeat(arrays)
+            if found is not None:
+                return found
         program = self.program if outputs is None else self.part(outputs)
         values = self.operands(arrays, named, program.inputs)
-        return self.locked(program.run, program, values)
+        return self.locked(self.kept if outputs is None else program.run, program, values)
+
+    def kept(self, values):
+        """The outputs of the program, whose plan is kept for the next run."""
+        results = self.program.run(values)
+        self.repeat.keep(self.program)
+        return results
 
     def part(self, outputs):
         """The program that computes some of the outputs."""

@@ -18,11 +18,11 @@ import ggml
 
 from .._owners import Owner, keep
 from . import expand, folding, host
-from .arrays import THREADS
 from .builder import Builder
 from .layout import Arena
 from .opsets import ALIGN, aligned
 from .recording import Recipe, pattern_of, sized
+from .repeating import Repeat
 from .sizes import Size, Terms, UnrecordedError, int_of
 from .transfer import transfers
 from .values import (
@@ -85,6 +85,7 @@ class Program(Owner):
         self.last: tuple[Any, Any] = (None, None)  # the signature and the plan of the last run
         self.recipes: list[Recipe] = []
         self.attempts = RECORDINGS  # to make one, that are left
+        self.repeat = Repeat(compute, True)
 
     def forget(self):
         """Drops the plans, which were made under conditions that do not hold any more."""
@@ -180,10 +181,14 @@ class Program(Owner):
 
     def again(self, values, last, changed):
         """The plan and the outputs for values, of which only the first `changed` are new to the plan that ran last."""
+        found = self.repeat.again(values, changed if last is self.repeat.plan else len(values))
+        if found is not None:
+            return self.repeat.plan, found
         plan = self.plan(values)
         if plan.rest is not None:
             return plan, self.run(values)
         results = plan.compute(values, changed if plan is last else None)
+        self.repeat.keep(self)
         return plan, [results[n] for n in self.outputs]
 
 
@@ -203,6 +208,11 @@ def shapes_of(key):
         None if part == "opaque" else tuple(np.frombuffer(part[2], part[1]).tolist()) if is_numbers(part) else part[0]
         for part in key
     ]
+
+
+def least(value):
+    """The form of a value with the fewest bytes, which a graph gives."""
+    return value.least if isinstance(value, Tensor) else value
 
 
 def where_of(results):
@@ -407,21 +417,16 @@ class Lowering:
             raise HostRefused(f"ggml.onnx: {nodes[0]} would run on the host, which strict=True refuses: {reason}")
         for node in nodes:
             self.note(node, "host", reason)
-        threads = self.model.threads
+        quietly = host.quiet(self.model.threads)
 
         def step(values):
             found: dict = {}
-            token = THREADS.set(threads)
-            try:
-                with np.errstate(all="ignore"):
-                    for node in nodes:
-                        arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
-                        found.update(zip(node.outputs, host.call(node, arrays)))
-            finally:
-                THREADS.reset(token)
+            for node in nodes:
+                arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
+                found.update(zip(node.outputs, host.call(node, arrays)))
             return found
 
-        return step
+        return lambda values: quietly(step, values)
 
     def finish(self, step, by_value, nodes=()):
         """The plan of what was lowered, and the program of what remains.
@@ -473,7 +478,7 @@ class Recording(Lowering):
 
     def whole(self):
         recorder = self.builder.stop()
-        live = {n: self.env[n] for n in self.program.outputs}
+        live = {n: least(self.env[n]) for n in self.program.outputs}
         kinds, feeds, names = kinds_of(self.key), self.builder.feeds, self.builder.names()
         self.program.recipes.append(Recipe(recorder, kinds, self.pattern, feeds, names, live, self.entries))
         for value in (*live.values(), *self.builder.feeds, *(v for v in self.env.values() if isinstance(v, Feed))):
@@ -503,11 +508,13 @@ class Plan(Owner):
             elif value is None or isinstance(value, Known):
                 self.fixed[name] = None if value is None else np.array(value.array)
             else:
-                computed.append((name, value))
+                computed.append((name, least(value)))
         self.shared = [*self.fixed, *(n for n, _ in self.passed)]
         self.graph, self.memory, self.converts, self.feeds = None, None, False, []
         if computed:
             self.build(computed, program.inputs)
+        self.follows = rest is None and not self.lists  # Repeat can make iterations of it, and runs
+        self.repeats = self.follows and not self.shared or self.ends and not self.lists
 
     def build(self, computed, inputs):
         """Builds the graph of results, and gives its tensors memory."""

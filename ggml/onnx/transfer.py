@@ -20,6 +20,7 @@ from .values import BOOL, F32, count, extents
 LARGE = 1 << 16  # bytes from which an array is not copied, or its memory is used again
 # A graph whose tensors move is checked and planned again, which takes as long for each node as copying so many bytes.
 NODE = 40_000
+TYPES = {F32: ggml.GGML_TYPE_F32, BOOL: ggml.GGML_TYPE_I8}  # of tensors whose memory has the form of an array
 
 
 def references(kept, i):
@@ -55,6 +56,8 @@ class Place:
 
     def __init__(self, t, shape, moves, nodes):
         self.view, self.moves = to_numpy(t).reshape(shape), moves
+        if self.view.dtype != F32:  # bytes: booleans
+            self.view = self.view.view(BOOL)
         self.home = self.address = t.contents.data
         end = self.home + ggml.ggml_nbytes(t)
         self.tensors = []  # (fields, offset)
@@ -90,7 +93,7 @@ class Operand(Place):
     def give(self, value):
         """Makes the tensor have the values of an array."""
         if self.moves:
-            if value.dtype == F32 and value.flags.c_contiguous and value.flags.aligned:
+            if value.dtype == self.view.dtype and value.flags.c_contiguous and value.flags.aligned:
                 self.move(value.ctypes.data)
                 return
             self.move(self.home)
@@ -119,7 +122,7 @@ class Result(Place):
         if not self.pool.large:
             return self.view.astype(self.dtype)
         array = self.pool.take()
-        if self.dtype == BOOL:
+        if self.dtype == BOOL and self.view.dtype == F32:
             np.not_equal(self.view, 0, out=array)
         else:
             np.copyto(array, self.view, casting="unsafe")
@@ -133,11 +136,12 @@ def transfers(graph, feeds, outputs):
     """
     n, tensors = ggml.ggml_graph_n_nodes(graph), [t for _, _, t in outputs]
 
-    def worthwhile(value):  # moving tensors of so many nodes takes less time than copying their values
-        return value.dtype == F32 and count(value.shape) * F32.itemsize >= max(LARGE, NODE * n)
+    def worthwhile(value, t):  # moving tensors of so many nodes takes less time than copying their values
+        same = TYPES.get(value.dtype) == t.contents.type
+        return same and count(value.shape) * value.dtype.itemsize >= max(LARGE, NODE * n)
 
-    given = [worthwhile(f) for f, _ in feeds]
-    taken = [worthwhile(v) and tensors.count(t) == 1 for _, v, t in outputs]
+    given = [worthwhile(f, f.tensor.t) for f, _ in feeds]
+    taken = [worthwhile(v, t) and tensors.count(t) == 1 for _, v, t in outputs]
     nodes = [ggml.ggml_graph_node(graph, i) for i in range(n)] if any(given + taken) else []
     operands = [Operand(feed, position, moves, nodes) for (feed, position), moves in zip(feeds, given)]
     return operands, [Result(name, value, t, moves, nodes) for (name, value, t), moves in zip(outputs, taken)]

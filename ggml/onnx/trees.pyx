@@ -52,22 +52,22 @@ cdef inline Py_ssize_t following(const number[:, ::1] x, Py_ssize_t row, const T
     return node.left + (not x[row, node.feature] <= node.split)
 
 
-cdef void walk_abreast(const number[:, ::1] x, Py_ssize_t row, Py_ssize_t rows, const TreeNode* nodes,
-                       Py_ssize_t root, Py_ssize_t* leaves) noexcept nogil:
-    """The numbers of the leaves that up to ABREAST rows reach where every node asks whether a feature is at most the
-    split."""
+cdef void walk_abreast(const number[:, ::1] x, Py_ssize_t row, Py_ssize_t rows, Py_ssize_t root, Py_ssize_t roots,
+                       const TreeNode* nodes, Py_ssize_t count, Py_ssize_t* leaves) noexcept nogil:
+    """The numbers of the leaves that up to ABREAST walks reach where every node asks whether a feature is at most the
+    split. From one walk to the next, the row is another (rows is 1), or the root is (roots is 1)."""
     cdef Py_ssize_t place[ABREAST]
     cdef Py_ssize_t i
-    for i in range(ABREAST):
-        place[i] = root
-    if rows == ABREAST:
+    for i in range(count):
+        place[i] = root + i * roots
+    if count == ABREAST:
         while (nodes[place[0]].feature | nodes[place[1]].feature | nodes[place[2]].feature
                | nodes[place[3]].feature) >= 0:      # none is -1
             for i in range(ABREAST):
-                place[i] = following(x, row + i, &nodes[place[i]])
-    for i in range(rows):
+                place[i] = following(x, row + i * rows, &nodes[place[i]])
+    for i in range(count):
         while nodes[place[i]].feature >= 0:
-            place[i] = following(x, row + i, &nodes[place[i]])
+            place[i] = following(x, row + i * rows, &nodes[place[i]])
         leaves[i] = nodes[place[i]].left
 
 
@@ -136,14 +136,36 @@ cdef class Forest:
                 add_rows(self, wide, begin, end, out)
 
 
+cdef inline void gather(Forest f, Py_ssize_t leaf, double* out) noexcept nogil:
+    """Adds what a leaf gives to a row of results, or keeps the least or largest."""
+    cdef int64_t k
+    cdef double* to
+    for k in range(f.first[leaf], f.first[leaf + 1]):
+        to = out + f.targets[k]
+        if f.aggregate == SUM:
+            to[0] += f.weights[k]
+        elif f.aggregate == MIN:
+            to[0] = min(to[0], f.weights[k])
+        else:
+            to[0] = max(to[0], f.weights[k])
+
+
 cdef void add_rows(Forest f, const number[:, ::1] x, Py_ssize_t begin, Py_ssize_t end,
                    double[:, ::1] out) noexcept nogil:
     """Forest.add for values of one type."""
     cdef Py_ssize_t leaves[ABREAST]
-    cdef Py_ssize_t block = begin, stop, tree, row, rows, i, target
-    cdef int64_t k
+    cdef Py_ssize_t block = begin, stop, tree, row, rows, i
     cdef const TreeNode* root = &f.nodes[0]
     cdef bint plain = f.modes.shape[0] == 0
+    if plain and end - begin == 1:                   # a row goes through several trees at a time
+        tree = 0
+        while tree < f.trees:
+            rows = min(<Py_ssize_t>ABREAST, f.trees - tree)
+            walk_abreast(x, begin, 0, tree, 1, root, rows, leaves)
+            for i in range(rows):
+                gather(f, leaves[i], &out[begin, 0])
+            tree += rows
+        return
     while block < end:
         stop = min(end, block + BLOCK)
         for tree in range(f.trees):
@@ -151,17 +173,10 @@ cdef void add_rows(Forest f, const number[:, ::1] x, Py_ssize_t begin, Py_ssize_
             while row < stop:
                 rows = min(<Py_ssize_t>ABREAST, stop - row)
                 if plain:
-                    walk_abreast(x, row, rows, root, tree, leaves)
+                    walk_abreast(x, row, 1, tree, 0, root, rows, leaves)
                 else:
                     walk(x, row, rows, root, tree, f.modes, f.missing, f.sets, f.members, leaves)
                 for i in range(rows):
-                    for k in range(f.first[leaves[i]], f.first[leaves[i] + 1]):
-                        target = f.targets[k]
-                        if f.aggregate == SUM:
-                            out[row + i, target] += f.weights[k]
-                        elif f.aggregate == MIN:
-                            out[row + i, target] = min(out[row + i, target], f.weights[k])
-                        else:
-                            out[row + i, target] = max(out[row + i, target], f.weights[k])
+                    gather(f, leaves[i], &out[row + i, 0])
                 row += rows
         block = stop

@@ -1,9 +1,9 @@
 """What the names of a model stand for while it is lowered, and the exceptions by which a rule declines.
 
-Every value in a ggml graph is F32, whatever type the model gives it (the one exception are weights, which may be F16 or
-quantised). That is exact: booleans are 0 and 1; integers carry the interval [lo, hi] that they lie in, and a rule may
-hold them in F32 only while the interval proves that F32 represents them; half precision is widened, and rounded where
-the model casts or returns it.
+Every value in a ggml graph is F32, whatever type the model gives it (exceptions are weights, which may be F16 or
+quantised, and the bytes that booleans have besides). That is exact: booleans are 0 and 1; integers carry the interval
+[lo, hi] that they lie in, and a rule may hold them in F32 only while the interval proves that F32 represents them; half
+precision is widened, and rounded where the model casts or returns it.
 """
 
 from __future__ import annotations
@@ -184,13 +184,18 @@ class Tensor:
     """A value in a ggml graph: t of type F32, with ONNX's shape and type, and (lo, hi) for booleans and integers.
 
     Up to rank 4, the dimensions of t are those of shape reversed; beyond that, t is contiguous and has the leading
-    dimensions of shape collapsed into ne3.
+    dimensions of shape collapsed into ne3. truth: the same booleans as a tensor of bytes, where a comparison gives it.
     """
 
-    __slots__ = ("t", "shape", "dtype", "bounds")
+    __slots__ = ("t", "shape", "dtype", "bounds", "truth")
 
-    def __init__(self, t, shape, dtype, bounds=None):
-        self.t, self.shape, self.dtype, self.bounds = t, tuple(shape), dtype, bounds
+    def __init__(self, t, shape, dtype, bounds=None, truth=None):
+        self.t, self.shape, self.dtype, self.bounds, self.truth = t, tuple(shape), dtype, bounds, truth
+
+    @property
+    def least(self):
+        """The value with the fewest bytes that there are of it."""
+        return self if self.truth is None else Tensor(self.truth, self.shape, self.dtype, self.bounds)
 
 
 class Parameter(Tensor):
@@ -202,11 +207,12 @@ class Parameter(Tensor):
 class Feed:
     """An input of a program: it becomes a tensor when the first rule uses it in a graph."""
 
-    __slots__ = ("name", "shape", "dtype", "bounds", "tensor")
+    __slots__ = ("name", "shape", "dtype", "bounds", "tensor", "truth")
 
     def __init__(self, name, shape, dtype, bounds):
         self.name, self.shape, self.dtype, self.bounds = name, tuple(shape), dtype, bounds
         self.tensor = None
+        self.truth: Any = None  # another Feed of the same input, whose tensor has bytes
 
 
 class Opaque:

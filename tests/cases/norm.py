@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from . import Op
-from .samples import with_numbers
+from . import As, Op
+from .samples import tiled, with_numbers
 
 OPERANDS = (lambda r: [r(7, 3, 2)], lambda r: [r(67, 5, 3, 2)], lambda r: [r(1030, 97, scale=30)], lambda r: [r(3, 0)])
 
@@ -30,6 +30,12 @@ def group_norm(x, groups, eps):
     parts = [x[:, c : c + each] for c in range(0, x.shape[1], each)]
     flat = [norm(p.reshape(p.shape[0], 1, 1, -1), eps).reshape(p.shape) for p in parts]
     return np.concatenate(flat, 1)
+
+
+def channel_norm(x, scale, bias, eps):
+    """Each group of channels has mean 0 and variance 1, then each channel has a factor and a bias."""
+    flat = norm(x.reshape(*x.shape[:2], 1, x.shape[2] * x.shape[3]), eps).reshape(x.shape)
+    return flat * tiled(scale, x[..., :1]) + tiled(bias, x[..., :1])
 
 
 def l2_norm(x, eps):
@@ -66,6 +72,26 @@ OPS = [
         inplace="group_norm_inplace",
         tol=1e-5,
         bad=((lambda r: [r(3, 2, 4), 0, 1e-5], ValueError, "n_groups is 0"),),
+    ),
+    Op(
+        "ext.channel_norm",
+        channel_norm,
+        (
+            lambda r: [r(35, 1, 4, 2), r(1, 1, 4), r(1, 1, 4), 1e-5],
+            lambda r: [r(35, 3, 4, 2, scale=9), r(1, 3, 4), r(1, 3, 1, 2), 1e-6],
+            lambda r: [r(1031, 2, 3) + 5, r(1, 2, 3), r(1, 2, 3), 1e-5],
+            lambda r: [r(1 << 16, 3), r(1, 3), r(1, 3), 1e-5],
+            lambda r: [r(7, 5, 0), r(1, 5), r(1, 5), 1e-5],
+        ),
+        types=("F32",),
+        tol=1e-5,
+        strided=(1, 2),
+        bad=(
+            (lambda r: [r(7, 3), r(1, 2), r(1, 3), 1e-5], ValueError, "need one for each channel, [1, 3, ...]"),
+            (lambda r: [r(7, 3), r(7, 3), r(1, 3), 1e-5], ValueError, "need one for each channel, [1, 3, ...]"),
+            (lambda r: [r(7, 3), r(1, 3), r(1, 3), -1.0], ValueError, "eps is -1"),
+            (lambda r: [As("F16", r(7, 3)), r(1, 3), r(1, 3), 1e-5], ValueError, "need f32"),
+        ),
     ),
     Op(
         "l2_norm",

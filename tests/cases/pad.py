@@ -56,6 +56,29 @@ OPS = [
         ),
         **EXACT,
     ),
+    *(
+        Op(
+            "ext.pad",
+            lambda a, sides, mode: np.pad(a, [sides[i : i + 2] for i in (6, 4, 2, 0)], mode),
+            (
+                lambda r, mode=mode: [r(5, 4, 3, 2), [2, 1, 3, 2, 0, 1, 1, 0], mode],
+                lambda r, mode=mode: [r(67, 33), [9, 5, 1, 1, 0, 0, 0, 0], mode],
+                lambda r, mode=mode: [r(3, 2, 2), [2, 2, 0, 1, 1, 1, 0, 0], mode],
+                lambda r, mode=mode: [r(3, 1, 2), [0] * 8, mode],
+                lambda r, mode=mode: [r(3, 0), [2, 1, *[0] * 6], mode],
+            ),
+            name=f"pad {mode}",
+            bad=(
+                (lambda r: [r(5), [0] * 7, "edge"], TypeError, "need a list of eight integers"),
+                (lambda r: [r(5), [0] * 8, "wrap"], ValueError, "mode is 'wrap': need 'reflect' or 'edge'"),
+                (lambda r, mode=mode: [r(5), [-1, *[0] * 7], mode], ValueError, "must not be negative"),
+                (lambda r, mode=mode: [r(5, 0), [0, 0, 1, *[0] * 5], mode], ValueError, "an element to repeat"),
+                (lambda r: [r(5, 3), [0, 0, 3, *[0] * 5], "reflect"], ValueError, "a reflection must be smaller"),
+            ),
+            **EXACT,
+        )
+        for mode in ("reflect", "edge")
+    ),
     Op(
         "pad_reflect_1d",
         lambda a, p0, p1: np.pad(a, [(0, 0)] * 3 + [(p0, p1)], "reflect"),

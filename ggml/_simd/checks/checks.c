@@ -1,5 +1,6 @@
 /* The table of operations (tables/ops.h) with the check of each: one check_<CHECK> of the family's header. */
 #include "attention.h"
+#include "compare.h"
 #include "conv.h"
 #include "custom.h"
 #include "elementwise.h"

@@ -1,12 +1,14 @@
 /* Checks of padding and rolling. */
 #ifndef GG_CHECKS_PAD_H
 #define GG_CHECKS_PAD_H
+#include "../runtime/pad_modes.h"
 #include "common.h"
 
 CHECK(PAD) {
     REQUIRE_SOURCES(1);
     REQUIRE_SAME_TYPE();
     const gg_pad_params *q = pad_params(t);
+    REQUIRE(q->mode >= 0 && q->mode < GG_PAD_COUNT, "mode is %d: there is no such padding", q->mode);
     for (int i = 0; i < 4; i++) {
         const int64_t left = q->ends[2 * i], right = q->ends[2 * i + 1];
         REQUIRE(left >= 0 && right >= 0,
@@ -14,8 +16,11 @@ CHECK(PAD) {
         REQUIRE(t->ne[i] == a->ne[i] + left + right,
                 "result is %s, a is %s, padding of dimension %d is %d and %d", SHAPE(t), SHAPE(a), i, (int)left,
                 (int)right);
-        REQUIRE(!q->circular || a->ne[i] || !t->ne[i],
-                "a is %s: circular padding needs an element to repeat", SHAPE(a));
+        REQUIRE(q->mode == GG_PAD_ZERO || a->ne[i] || !t->ne[i], "a is %s: padding needs an element to repeat",
+                SHAPE(a));
+        REQUIRE(q->mode != GG_PAD_REFLECT || (!left && !right) || (left < a->ne[i] && right < a->ne[i]),
+                "a is %s, padding of dimension %d is %d and %d: a reflection must be smaller", SHAPE(a), i, (int)left,
+                (int)right);
     }
     return NULL;
 }

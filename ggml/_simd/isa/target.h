@@ -26,6 +26,9 @@
 #include GG_HEADER(GG_FAMILY_6)
 #endif
 #ifdef GG_FAMILY_7
+#include GG_HEADER(GG_FAMILY_7)
+#endif
+#ifdef GG_FAMILY_8
 #error "more families in a unit than this file includes"
 #endif
 #ifdef GG_UNIT_quants

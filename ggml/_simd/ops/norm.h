@@ -184,6 +184,41 @@ static int op_NORM_BACK(const gg_work *w, ggml_tensor *dst) {
     return map_rows(w, dst, dst->src[0], dst->src[1], norm_back_row);
 }
 
+/* ---- images with a factor and a bias for each channel ------------------------------------------------------------ */
+/* The images of a group (dimensions 0 and 1) as one row. */
+static ggml_tensor groups_of_channels(const ggml_tensor *t) {
+    return (ggml_tensor){.ne = {t->ne[0] * t->ne[1], t->ne[2] * t->ne[3], 1, 1}};
+}
+static size_t work_CHANNEL_NORM(const ggml_tensor *dst, int nth) {
+    const ggml_tensor rows = groups_of_channels(dst);
+    return rows_work(&rows, nth);
+}
+static float factor_of(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
+    return *(const float *)gg_row_ptr(t, i1, gg_wrap(i2, t->ne[2]), gg_wrap(i3, t->ne[3]));
+}
+static int op_CHANNEL_NORM(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *const a = dst->src[0], *const scale = dst->src[1], *const bias = dst->src[2];
+    const ggml_tensor rows = groups_of_channels(dst);
+    const row_part part = rows_part(w, &rows, w->wdata), *const p = &part;
+    const int64_t n = rows.ne[0], area = dst->ne[0];
+    for EACH_ROW_PART(w, p, &rows, r) {
+        const float *const x = (const float *)a->data + r * n;
+        float *const y = (float *)dst->data + r * n;
+        const centred c = centre(p, x, norm_params(dst)->eps);
+        const vf root = vf_set1(inverse_root(c.mean_square));
+        for (int64_t i = p->begin, end; i < p->end; i = end) {          /* a channel, or a part of one */
+            const int64_t channel = i / area;
+            end = gg_min(p->end, (channel + 1) * area);
+            const int64_t i2 = r % dst->ne[2], i3 = r / dst->ne[2];
+            const vf factor = vf_set1(factor_of(scale, channel, i2, i3));
+            const vf shift = vf_set1(factor_of(bias, channel, i2, i3));
+            for (; i < end; i += VW)
+                st(y + i, vf_fma(vf_mul(deviation(c, x + i, end - i), root), factor, shift), end - i);
+        }
+    }
+    return GGML_STATUS_SUCCESS;
+}
+
 /* Copies channels (dimension 2) c0 to c1 of item i3, row by row, between t and p. */
 static void gather_group(const ggml_tensor *t, int64_t c0, int64_t c1, int64_t i3, float *p) {
     for (int64_t i2 = c0; i2 < c1; i2++)

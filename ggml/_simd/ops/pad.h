@@ -1,6 +1,7 @@
 /* PAD, PAD_REFLECT_1D and ROLL: along each dimension the result consists of a few pieces of the source. */
 #ifndef GG_OPS_PAD_H
 #define GG_OPS_PAD_H
+#include "../runtime/pad_modes.h"
 #include "copy.h"
 
 /* n elements of the source from `from` on, with a step (0: zeros), repeated rep times, at position `at` of the
@@ -43,9 +44,19 @@ static int op_PAD(const gg_work *w, ggml_tensor *dst) {
     piece p[4][PIECES];
     for (int i = 0; i < 4; i++) {
         const int64_t left = q->ends[2 * i], right = q->ends[2 * i + 1], ne = a->ne[i];
-        if (q->circular) { pieces_ring(p[i], dst->ne[i], ne, left); continue; }
-        p[i][0] = (piece){0, 0, left, 1, 0};
+        if (q->mode == GG_PAD_CIRCULAR) { pieces_ring(p[i], dst->ne[i], ne, left); continue; }
         p[i][1] = (piece){left, 0, ne, 1, 1};
+        if (q->mode == GG_PAD_REFLECT) {
+            p[i][0] = (piece){0, left, left, 1, -1};
+            p[i][2] = (piece){left + ne, ne - 2, right, 1, -1};
+            continue;
+        }
+        if (q->mode == GG_PAD_EDGE) {
+            p[i][0] = (piece){0, 0, 1, left, 1};
+            p[i][2] = (piece){left + ne, ne - 1, 1, right, 1};
+            continue;
+        }
+        p[i][0] = (piece){0, 0, left, 1, 0};
         p[i][2] = (piece){left + ne, 0, right, 1, 0};
     }
     return assemble(w, dst, a, p);

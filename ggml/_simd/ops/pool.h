@@ -133,7 +133,13 @@ static void pool_halve_maxima(const float *a, const float *b, int64_t n, float *
 }
 static inline float larger_or_nan(float x, float r) { return (x > r) | (x != x) ? x : r; }
 static void pool_halve_maxima_nan(const float *a, const float *b, int64_t n, float *restrict y) {
-    for (int64_t j = 0; j < n; j++)
+    int64_t j = 0;
+    for (; j + VW <= n; j += VW) {                            /* the compiler makes no vectors of such conditions */
+        vf a0, a1, b0, b1;
+        vf_load_pairs(a + 2 * j, &a0, &a1), vf_load_pairs(b + 2 * j, &b0, &b1);
+        vf_store(y + j, pool_larger(true, pool_larger(true, a0, a1), pool_larger(true, b0, b1)));
+    }
+    for (; j < n; j++)
         y[j] = larger_or_nan(larger_or_nan(a[2 * j], a[2 * j + 1]), larger_or_nan(b[2 * j], b[2 * j + 1]));
 }
 static void pool_halve_row(const gg_pool *q, const float *a, const float *b, int64_t n, float *restrict y) {

@@ -41,6 +41,8 @@ static inline int64_t gg_f32_to_int(float v, float lo, float hi, int64_t min, in
 static __attribute__((noinline)) void gg_to_floats(int type, const char *p, size_t stride, int64_t n, float *y) {
     GG_PACKED(F16, vf_store(y + i, vf_load_f16(h + i)), vf_storen(y + i, vf_load_f16n(h + i, m), m))
     GG_PACKED(BF16, vf_store(y + i, vf_load_bf16(h + i)), vf_storen(y + i, vf_load_bf16n(h + i, m), m))
+    if (type == GGML_TYPE_I8 && stride == 1) for (; n >= VW; n -= VW, p += VW, y += VW)     /* the last ones below */
+        vf_store(y, vf_load_i8((const int8_t *)p));
     switch (type) {
         case GGML_TYPE_F32: GG_EACH(float, e);
         case GGML_TYPE_F16: GG_EACH(uint16_t, gg_f16_to_f32(e));
@@ -65,6 +67,10 @@ static __attribute__((noinline)) void gg_to_floats(int type, const char *p, size
 static __attribute__((noinline)) void gg_from_floats(int type, const float *x, int64_t n, char *p, size_t stride) {
     GG_PACKED(F16, vf_store_f16(h + i, vf_load(x + i)), vf_store_f16n(h + i, vf_loadn(x + i, m), m))
     GG_PACKED(BF16, vf_store_bf16(h + i, vf_load(x + i)), vf_store_bf16n(h + i, vf_loadn(x + i, m), m))
+    if (type == GGML_TYPE_I8 && stride == 1) for (; n >= VW; n -= VW, p += VW, x += VW) {
+        const vf v = vf_load(x), limited = vf_max(vf_set1(INT8_MIN), vf_min(vf_set1(INT8_MAX), v));
+        vi_store_u8((uint8_t *)p, vf_whole(vf_select(vf_isnan(v), vf_zero(), limited)));
+    }
     switch (type) {
         case GGML_TYPE_F32: GG_EACH(float, v);
         case GGML_TYPE_F16: GG_EACH(uint16_t, gg_f32_to_f16(v));

@@ -4,7 +4,7 @@
  * operations: quants/quants.h enters the conversions of types. The family conv_bytes has none either: it holds
  * algorithms of convolutions that multiply bytes (tables/conv.h). */
 #define GG_UNITS(X, isa, base)                                                   \
-    X(elements,  base, elementwise unary glu optimizer fill custom)              \
+    X(elements,  base, elementwise compare unary glu optimizer fill custom)              \
     X(rows,      base, reduce scan norm softmax)                                 \
     X(copies,    base, shape index pad window resize triangular)                 \
     X(matmul,    isa,  matmul conv_bytes)                                       \

@@ -38,6 +38,9 @@ PARAMS(quantize_linear,
     F32(zero_factor))                                           /* times the zero point, added at the end: 1 or 0 */
 OF(QUANTIZE_LINEAR, quantize_linear)
 
+PARAMS(compare, I32(relation))                                  /* GG_COMPARE_* */
+OF(COMPARE, compare)
+
 PARAMS(fill, F32(value))
 OF(FILL, fill)
 
@@ -54,6 +57,7 @@ OF(RMS_NORM, norm)
 OF(RMS_NORM_BACK, norm)
 OF(NORM_BACK, norm)
 OF(L2_NORM, norm)
+OF(CHANNEL_NORM, norm)
 
 PARAMS(group_norm, I32(n_groups) F32(eps))
 OF(GROUP_NORM, group_norm)
@@ -151,7 +155,7 @@ OF(CONCAT, concat)
 
 PARAMS(pad,
     I32S(ends, 8)                                               /* before and after each dimension */
-    I32(circular))
+    I32(mode))                                                  /* GG_PAD_*; in the C library 0 or 1, circular */
 OF(PAD, pad)
 
 PARAMS(pad_reflect, I32(before) I32(after))

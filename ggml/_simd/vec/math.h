@@ -291,13 +291,13 @@ static inline vf v_gelu_erf(vf x) {
     const vf half = vf_fma(x, gg_phi_slope(vf_mul(g.t, g.t)), vf_set1(0.5f));
     return gg_bell_scale(g, below, vf_mul(x, vf_select(near, half, gg_bell_side(g, below, gg_mills(g.t)))));
 }
-/* erf(x) = 2 Phi(t) - 1 with t = x sqrt(2); beyond 10, it is 1 */
+/* erf(x) = 1 - exp(-x p(x)); where x is small, 2 (Phi(t) - 1/2) with t = x sqrt(2); beyond 3.95, it is 1 */
 static inline vf v_erf(vf x) {
-    const vf size = vf_min(vf_set1(10), vf_abs(x)), t = vf_mul(size, vf_set1(1.41421356f));
-    const vf far = vf_mul(v_exp(vf_neg(vf_mul(size, size))), gg_mills(t));                  /* Phi(-t) */
-    const vf large = vf_fnma(vf_set1(2), far, vf_set1(1));
-    const vf slope = vf_mul(vf_set1(2.82842712f), gg_phi_slope(vf_mul(t, t)));
-    return vf_select(vf_lt(t, vf_set1(0.7f)), vf_mul(x, slope), vf_copysign(large, x));
+    static const float c[] = {1.12847781f, 0.635906994f, 0.104904272f, -0.0225741502f, 0.00308381813f, -0.00019338842f};
+    const vf size = vf_min(vf_set1(3.95f), vf_abs(x));
+    const vf large = vf_sub(vf_set1(1), gg_exp_below(vf_mul(vf_neg(size), gg_poly(size, 6, c))));
+    const vf slope = vf_mul(vf_set1(2.82842712f), gg_phi_slope(vf_mul(vf_add(size, size), size)));
+    return vf_select(vf_lt(size, vf_set1(0.5f)), vf_mul(x, slope), vf_copysign(large, x));
 }
 static inline vf v_gelu_erf_back(vf x, vf dy) {
     const gg_bell g = gg_bell_of(x);

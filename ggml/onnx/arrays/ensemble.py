@@ -101,8 +101,11 @@ class Ensemble:
         if x.ndim != 2 or x.shape[1] < self.features:
             raise ValueError(f"{list(x.shape)} for trees of {self.features} features")
         out = np.full((len(x), self.columns), START[self.kind]) if self.kind else np.zeros((len(x), self.columns))
-        if len(x) and self.trees:
-            share(len(x), len(x) * self.trees * self.depth, lambda begin, end: self.forest.add(x, begin, end, out))
+        steps = len(x) * self.trees * self.depth
+        if steps >= 2 * STEPS:
+            share(len(x), steps, lambda begin, end: self.forest.add(x, begin, end, out))
+        elif steps:
+            self.forest.add(x, 0, len(x), out)
         if self.shares > 1:
             out /= self.shares
         return np.where(np.isinf(out), 0, out) if self.kind else out

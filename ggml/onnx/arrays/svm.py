@@ -85,16 +85,13 @@ def svm_classifier(node):
             part = slice(ends[here] - sizes[here], ends[here])
             machines[part, m] = w[row, part]
     kernel, (first, second) = kernel_of(node, vectors), np.array(pairs).T
+    lost = np.eye(k)[second]  # the votes of the pairs if they are against their first classes
+    won, all_lost = np.eye(k)[first] - lost, lost.sum(0)  # what changes by those that are not
 
     def function(x):
         x = rows_of(x, vectors.shape[1])
         scores = combined(kernel, x.astype(np.float64), machines) + rho[: len(pairs)]
-        votes = np.zeros((len(x), k), np.int64)
-        for m, (i, j) in enumerate(pairs):
-            won = scores[:, m] > 0
-            votes[:, i] += won
-            votes[:, j] += ~won
-        place = votes.argmax(1)
+        place = ((scores > 0) @ won + all_lost).argmax(1)
         if a is not None:
             r = np.zeros((len(x), k, k))
             with np.errstate(over="ignore"):

@@ -60,15 +60,15 @@ def driven(lowering, node, limit):
     def step(values):
         state: dict[str, Any] = {i: values[n] if n else None for i, n in zip(inputs, node.inputs)}
         go = state[inputs[1]] is None or truth(node, Known(np.asarray(state[inputs[1]])))
-        held, turn, plan = [values[fixed[n]] for n in rest], 0, None
+        held, turn, plan, true = [values[fixed[n]] for n in rest], 0, None, np.array(True)
         scans: list[list] = [[] for _ in outputs[1 + kept :]]
+        current, changed = [state[n] for n in carried], 2 + len(carried)
         while go and turn < limit:
-            operands = [np.array(turn, np.int64), np.array(True), *(state[n] for n in carried), *held]
-            plan, (again, *found) = program.again(operands, plan, 2 + len(carried))
-            go, turn = truth(node, Known(np.asarray(again))), turn + 1
-            state.update(zip(carried, found))
-            for pieces, piece in zip(scans, found[len(carried) :]):
+            plan, found = program.again([np.array(turn, np.int64), true, *current, *held], plan, changed)
+            go, turn, current = truth(node, Known(np.asarray(found[0]))), turn + 1, found[1 : changed - 1]
+            for pieces, piece in zip(scans, found[changed - 1 :]):
                 pieces.append(piece)
+        state.update(zip(carried, current))
         runs[limit] = runs.get(limit, 0) + (steady and turn * len(body.nodes) <= LONG)
         own = plan and (plan.rest or program.by_value)  # each turn needs a plan
         if not unrolled and (own or runs[limit] >= OFTEN):

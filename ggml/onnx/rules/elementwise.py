@@ -379,7 +379,7 @@ def convert(b, x, dtype, saturate=1):
     if dtype == F32:
         return b.like(x.t, x.shape, F32)
     if dtype == BOOL:
-        return b.logical_not(b.equal(Tensor(x.t, x.shape, F32), b.full((), 0.0)))  # NaN is true
+        return b.unequal(Tensor(x.t, x.shape, F32), b.full((), 0.0))  # NaN is true
     if is_float(dtype):
         return b.rounded(x, dtype)
     if dtype in NARROW:
@@ -400,12 +400,15 @@ def convert(b, x, dtype, saturate=1):
 
 # Comparisons, logic and selection
 
-rule("Less", "Greater")(lambda b, node, x, y: b.less(x, y) if node.op == "Less" else b.less(y, x))
+rule("Less")(lambda b, node, x, y: b.less(x, y))
+rule("Greater")(lambda b, node, x, y: b.less(y, x))
+rule("LessOrEqual")(lambda b, node, x, y: b.less_or_equal(x, y))
+rule("GreaterOrEqual")(lambda b, node, x, y: b.less_or_equal(y, x))
 rule("Equal")(lambda b, node, x, y: b.equal(x, y))
 rule("Not")(lambda b, node, x: b.logical_not(x))
 rule("And", "Or")(lambda b, node, x, y: b.logical_and(x, y) if node.op == "And" else b.logical_or(x, y))
-rule("Xor")(lambda b, node, x, y: b.unary(ggml.ggml_abs, b.binary(ggml.ggml_sub, x, y, dtype=F32), dtype=BOOL))
-rule("IsNaN", on_floats=True)(lambda b, node, x: b.logical_not(b.number(x)))
+rule("Xor")(lambda b, node, x, y: b.logical_xor(x, y))
+rule("IsNaN", on_floats=True)(lambda b, node, x: b.unequal(x, x))
 
 
 @rule("IsInf", on_floats=True)

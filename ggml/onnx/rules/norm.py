@@ -90,18 +90,28 @@ def moments(b, x, axes):
 
 @rule("InstanceNormalization", on_floats=True)
 def instance_norm(b, node, x, scale, bias):
-    rows = b.reshape(x, (*x.shape[:2], count(x.shape[2:])))  # in this shape, the engine fuses it with the factors
-    return b.reshape(per_channel(b, normalised(b, rows, 1, node.attr("epsilon", 1e-5)), scale, bias), x.shape)
+    return channel_norm(b, x, x.shape[1], scale, bias, node.attr("epsilon", 1e-5))
+
+
+def channel_norm(b, x, groups, scale, bias, epsilon):
+    """Groups of channels with mean 0 and variance 1, times a factor and plus a bias of each channel."""
+    if b.trains:
+        y = normalised(b, b.reshape(x, (x.shape[0], groups, count(x.shape[1:]) // groups)), 1, epsilon)
+        return per_channel(b, b.reshape(y, x.shape), scale, bias)
+    channels = (groups, x.shape[1] // groups)
+    rows = b.contiguous(b.reshape(x, (x.shape[0], *channels, count(x.shape[2:]))))
+    factor, shift = (b.use(b.reshape(v, (*channels, 1))).t for v in (scale, bias))
+    t = ggml.ext.channel_norm(b.ctx, rows.t, factor, shift, epsilon)
+    return b.reshape(b.with_shape(t, rows.shape, x), x.shape)
 
 
 @rule("GroupNormalization", on_floats=True)
 def group_norm(b, node, x, scale, bias):
     groups = node.attr("num_groups")
-    y = b.reshape(x, (x.shape[0], groups, count(x.shape[1:]) // groups))
-    y = normalised(b, y, 1, node.attr("epsilon", 1e-5))
+    flat = x
     if node.version < 21:  # one factor per group
-        return b.reshape(per_channel(b, y, scale, bias), x.shape)
-    return per_channel(b, b.reshape(y, x.shape), scale, bias)
+        flat = b.reshape(x, (x.shape[0], groups, count(x.shape[1:]) // groups))
+    return b.reshape(channel_norm(b, flat, groups, scale, bias, node.attr("epsilon", 1e-5)), x.shape)
 
 
 @rule("BatchNormalization", on_floats=True)

@@ -7,8 +7,6 @@ from ..recording import ggml
 from ..values import I64, Known, OnHost, Tensor, broadcast, count
 from . import rule
 
-ROW = 16  # numbers from which moving a row by its index takes no longer than moving a part
-
 
 def parameter(b, node, name, operand, default=None):
     """A list that older operator sets give as an attribute and newer ones as an operand."""
@@ -151,9 +149,7 @@ def pad(b, node, x, pads=None, value=None, axes=None):
         x = b.slice(x, a, max(-before, 0), x.shape[a] - max(-before, 0) - max(-after, 0))
     widths = [(max(p, 0), max(q, 0)) for p, q in widths]
     if mode != "constant":
-        for a, (before, after) in enumerate(widths):
-            x = continued(b, x, a, before, after, mode) if before or after else x
-        return x
+        return continued(b, x, widths, mode)
     y = padded(b, x, widths)
     if not fill:
         return y
@@ -163,18 +159,35 @@ def pad(b, node, x, pads=None, value=None, axes=None):
     return b.add(y, b.constant(np.where(outside, fill, 0).astype(np.float32)))
 
 
-def continued(b, x, a, before, after, mode):
-    """x with further entries at the ends of an axis, which numpy.pad takes from the others."""
-    n, inner, outer = x.shape[a], count(x.shape[a + 1 :]), count(x.shape[:a])
-    if inner == 1 and mode == "reflect" and max(before, after) < n:
-        t = ggml.ggml_pad_reflect_1d(b.ctx, b.contiguous(b.reshape(x, (outer, n))).t, before, after)
-        wide = (*x.shape[:a], before + n + after, *x.shape[a + 1 :])
-        return b.reshape(b.with_shape(t, (outer, before + n + after), x), wide)
-    places = np.pad(np.arange(n), (before, after), mode=mode)
-    if inner >= ROW:
-        return b.gather(x, a, b.constant(places))
-    sides = [b.gather(x, a, b.constant(s)) for s in (places[:before], places[len(places) - after :])]
-    return b.concat([sides[0], x, sides[1]], a)
+def continued(b, x, widths, mode):
+    """x with further entries at the ends of its axes, which numpy.pad takes from the others."""
+    far = [a for a, pair in enumerate(widths) if mode == "reflect" and max(pair) >= x.shape[a]]
+    for a in far:  # reflected several times
+        x, places = b.use(x), np.pad(np.arange(x.shape[a]), widths[a], mode=mode)
+        x, widths = b.gather(x, a, b.constant(places)), [*widths[:a], (0, 0), *widths[a + 1 :]]
+    sizes: list = [[1, (0, 0)]]  # neighbouring axes that stay as they are are one
+    for n, pair in zip(x.shape, widths):
+        if any(pair) or any(sizes[-1][1]):
+            sizes.append([n, pair])
+        else:
+            sizes[-1][0] *= n
+    sizes = [[n, pair] for n, pair in sizes if n != 1 or any(pair)]
+    if not any(any(pair) for _, pair in sizes):
+        return x
+    if len(sizes) > 4:  # one axis, then the others
+        a = next(a for a, pair in enumerate(widths) if any(pair))
+        first = [pair if i == a else (0, 0) for i, pair in enumerate(widths)]
+        x = continued(b, x, first, mode)
+        return continued(b, x, [(0, 0) if i == a else pair for i, pair in enumerate(widths)], mode)
+    wide = [p + n + q for n, (p, q) in zip(x.shape, widths)]
+    flat = b.contiguous(b.reshape(x, [n for n, _ in sizes]))
+    sides = [n for _, pair in reversed(sizes) for n in pair] + [0] * (8 - 2 * len(sizes))
+    t = (
+        ggml.ggml_pad_ext_circular(b.ctx, flat.t, *sides)
+        if mode == "wrap"
+        else ggml.ext.pad(b.ctx, flat.t, sides, mode)
+    )
+    return b.reshape(b.with_shape(t, [n + p + q for n, (p, q) in sizes], x), wide)
 
 
 def padded(b, x, pads):
