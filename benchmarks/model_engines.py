@@ -49,11 +49,9 @@ class Ours:
 
     def encode(self, tokens):
         """Lets the encoder read; what is appended next is the decoder's."""
-        from ggml.models.run.encoder_decoder import Decoding
-        from ggml.models.run.whole_texts import states_of
-
-        runner = self.model.runner
-        self.decoding = Decoding(runner.parts(), states_of(runner, [tokens])[0], runner.threads)
+        sequences = self.model.runner.decodings
+        sequences.prepare(0, tokens, [0])
+        self.decoding = sequences.items[0]
 
     def clear(self):
         for sequence in range(self.model.n_seq):
