@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import named
 from .arch import heads, text_of
 from .generate.prompts import Prompts
 from .run.batch import Batch, Piece

@@ -17,6 +17,7 @@ from .._errors import named
 from .generate.prompts import Prompts
 from .run.batch import Batch
 from .run.decodings import Decodings
+from .run.encoder_decoder import Decoding
 from .run.lora import Lora
 from .run.runner import Runner
 
@@ -75,7 +76,7 @@ class States:
             read = self.prompts.ids("feed", encoder)
             for part in (read, tokens):
                 self.runner.check_room("feed", 0, len(part))
-            held = sequences.begun(number, read)
+            held: Decoding | None = sequences.begun(number, read)
         else:
             self.runner.check_room("feed", len(sequences.ids(number)), len(tokens))
             sequences.claim(number, None)

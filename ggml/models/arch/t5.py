@@ -66,7 +66,7 @@ def head(g, x):
     return g.rms_norm(x, "enc.output_norm")
 
 
-def decode(g, buckets, mask, store, cross):
+def decode(g, buckets, mask, store, cross, read=None):
     """The decoder without its output matrix: the states [C, n] after n tokens g.inputs.ids.
 
     Args:
@@ -75,14 +75,15 @@ def decode(g, buckets, mask, store, cross):
         store: function of a layer's number and its k and v [D H, n], which gives the keys and values of all places,
             [D H, P].
         cross: for each layer the keys and values of the encoder's states, [D H, T].
+        read: f32 [T, n], 0 for states of tokens and -inf for those behind them; None if there are none.
     """
     x = g.point("dec.token_embd", g.embedding(g.inputs.ids, "token_embd", g.config.n_vocab))
     for i in range(g.config.own["decoder_layers"]):
-        x = decoder_layer(g, i, x, buckets, mask, store, cross[i])
+        x = decoder_layer(g, i, x, buckets, mask, store, cross[i], read)
     return x
 
 
-def decoder_layer(g, i, x, buckets, mask, store, cross):
+def decoder_layer(g, i, x, buckets, mask, store, cross, read):
     """x += attention(norm(x)), x += cross attention(norm(x)), x += ffn(norm(x)); see decode."""
     b, n = f"dec.blk.{i}.", x.contents.ne[1]
     h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
@@ -92,7 +93,8 @@ def decoder_layer(g, i, x, buckets, mask, store, cross):
     x = g.point(b + "cross_attn_in", g.add(x, attention_out(g, b + "attn", h)))
     h = g.point(b + "cross_attn_norm", g.rms_norm(x, b + "cross_attn_norm"))
     q = by_head(g, projected(g, h, b + "cross_attn_q"))
-    h = attention(g, q, *(by_head(g, t) for t in cross))
+    k, v = (by_head(g, t) for t in cross)
+    h = attention(g, q, k, v, mask=read)
     x = g.point(b + "ffn_in", g.add(x, attention_out(g, b + "cross_attn", h)))
     return g.point(b + "out", g.add(x, feed_forward(g, b, x)))
 
