@@ -51,7 +51,7 @@ class Generating:
             lacking = [(text, self._lacking(sequences, text)) for text in texts]
             lacking.sort(key=lambda item: len(item[1]))
             exact = any(text.exact for text in texts)
-            guessed = {} if exact and sequences.memory.states else guesses_of(lacking, room)
+            guessed = guesses_of(lacking, room)
             room -= sum(map(len, guessed.values()))
             batch = Batch()
             rows: list[tuple[Generation, slice, list[int]]] = []
