@@ -1,35 +1,46 @@
 """Compares the speed of each architecture with llama.cpp's: files of random weights, at the widths of published models.
 
     python benchmarks/architectures.py shapes FOLDER [KIND...]      needs PyTorch and transformers; writes FOLDER/KIND
-    python benchmarks/architectures.py write FOLDER [KIND...]       writes FOLDER/KIND.gguf
-    python benchmarks/architectures.py measure FOLDER PYTHON [KIND...]   adds rates to FOLDER/rates.json
-    python benchmarks/architectures.py table FOLDER                 prints the table of benchmarks/README.md
+    python benchmarks/architectures.py write FOLDER [KIND...]       writes FOLDER/KIND.gguf; needs the extra [test]
+    python benchmarks/architectures.py measure FOLDER [PEER=PYTHON...] [KIND...]    adds to FOLDER/rates.json
+    python benchmarks/architectures.py table FOLDER                 prints the tables of benchmarks/README.md
 
 A kind is one of tests/hf_models.py; here it has the widths of WIDTHS, as few layers as its pattern of layers allows, a
 vocabulary of 8,192 tokens and often fewer experts than the published model. The first step writes folders whose weights
 are holes in a file; the second plans the file as `ggml convert` does, with types of Q4_K_M, and fills it with random
-rows. PYTHON is the interpreter of an environment with llama-cpp-python. Both libraries take turns (model_engines.py),
-and the best of the rounds counts, those of former calls too: ratios above 1 mean that this one is faster.
+rows. Kinds without a class in transformers (SCALED) get their shapes in the second step, from the tiny models of the
+tests. PEER is llama_cpp or ik_llama_cpp, and PYTHON the interpreter of an environment with that package. The libraries
+take turns (model_engines.py), and the best of the rounds counts, those of former calls too: ratios above 1 mean that
+this one is faster. With GGML_ISA in the environment, rates and table are those of that instruction set (FOLDER/
+rates-avx2.json), which a peer that was built for it can be compared with.
+
+Of a language model tokens per second are those of reading a prompt and of writing an answer; of an encoder with a
+decoder those that the encoder reads and the decoder writes; of an encoder those of embedding one text, and some short
+ones together.
 """
 
 import contextlib
 import ctypes
 import json
 import os
+import struct
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "models")]
 
 import hf_models  # noqa: E402
 from model_files import ROWS, number, quantized_rows  # noqa: E402
 
 VOCAB, THREADS, ROUNDS = 8192, 2, 3
 READ, WRITTEN = 256, 24  # tokens of a prompt and of an answer
+TEXTS, SHORT = 8, 32  # texts that are embedded together, and their tokens
+PEERS = {"llama_cpp": "llama.cpp", "ik_llama_cpp": "ik_llama.cpp"}
 
 
 def dense(width, hidden, heads, kv, **more):
@@ -73,7 +84,7 @@ WIDTHS = {
     "smollm3": ("SmolLM3 3B", dense(2048, 11008, 16, 4)),
     "mistral3": ("Ministral 3 3B", dense(3072, 9216, 32, 8, head_dim=128)),
     "llama4": ("Llama 4 Scout, 4 experts", dense(5120, 8192, 40, 8, head_dim=128, intermediate_size_mlp=16384,
-                                                 num_local_experts=4, num_hidden_layers=2)),
+                                                 num_local_experts=4, num_hidden_layers=4)),
     "hunyuan": ("Hunyuan 1.8B", dense(2048, 6144, 16, 4, head_dim=128)),
     "granite": ("Granite 3.3 2B", dense(2048, 8192, 32, 8)),
     "granitemoe": ("Granite 3 1B-A400M", dense(1024, 512, 16, 8, num_local_experts=32, num_experts_per_tok=8)),
@@ -122,7 +133,35 @@ WIDTHS = {
     "cohere2": ("Command R7B", dense(4096, 14336, 32, 8, sliding_window=4096)),
     "gpt2": ("GPT-2 large", {"n_embd": 1280, "hidden_size": 1280, "n_head": 20, "num_attention_heads": 20,
                              "n_layer": 4, "num_hidden_layers": 4, "n_positions": 4096}),
+    "gemma3n": ("Gemma 3n E2B", dense(2048, 8192, 8, 2, head_dim=256, sliding_window=512, laurel_rank=64,
+                                      altup_num_inputs=4, num_kv_shared_layers=0, vocab_size_per_layer_input=VOCAB,
+                                      hidden_size_per_layer_input=256)),
+    "bert": ("BGE base", dense(768, 3072, 12, None, num_hidden_layers=4)),
+    "roberta": ("BGE-M3", dense(1024, 4096, 16, None, num_hidden_layers=4)),
+    "nomic-bert": ("nomic-embed-text 1.5", dense(768, 3072, 12, None, num_hidden_layers=4)),
+    "modern-bert": ("ModernBERT base", dense(768, 1152, 12, None, local_attention=128, num_hidden_layers=4,
+                                             norm_bias=False, attention_bias=False, mlp_bias=False)),
+    "jina-bert-v3": ("jina-embeddings-v3", dense(1024, 4096, 16, None, num_hidden_layers=4)),
+    "gemma-embedding": ("EmbeddingGemma 300M", dense(768, 1152, 3, 1, head_dim=256, sliding_window=512,
+                                                     query_pre_attn_scalar=256)),
+    "t5encoder": ("Flan-T5 base", {"d_model": 768, "d_kv": 64, "d_ff": 2048, "num_heads": 12}),
+    "t5+gated": ("Flan-T5 base", {"d_model": 768, "d_kv": 64, "d_ff": 2048, "num_heads": 12}),
+    "t5": ("T5 base", {"d_model": 768, "d_kv": 64, "d_ff": 3072, "num_heads": 12, "num_decoder_layers": 3}),
 }  # fmt: skip
+# Kinds of hf_models.BY_NUMPY: the model; the module of tests that writes a folder, by a function with arguments; the
+# size here for each size there; settings that are others
+SCALED = {
+    "rwkv6": ("RWKV-6 World 1.6B", "test_rwkv6", "write_folder", (),
+              {128: 2048, 160: 7168, 300: VOCAB, 12: 32, 60: 160, 10: 64, 2: 32}, {}),
+    "rwkv7": ("RWKV-7 World 1.5B", "test_rwkv", "write_folder", (),
+              {128: 2048, 160: 8192, 96: VOCAB, 12: 96, 8: 96, 6: 64, 10: 256, 2: 32}, {}),
+    "jina-bert-v2": ("jina-embeddings-v2 base", "test_encoders", "jina_folder", (False,),
+                     {72: 768, 80: 3072, 160: 6144, 64: VOCAB, 6: 12, 256: 4096}, {}),
+    "nomic-bert-moe": ("nomic-embed-text 2", "test_encoders", "nomic_folder", (),
+                       {64: 768, 192: 2304, 80: 3072, 320: 24576, 4: 8, 256: 4096}, {"n_head": 12, "moe_top_k": 2}),
+}  # fmt: skip
+MODELS = {kind: name for kind, (name, *_) in (WIDTHS | SCALED).items()}
+ENCODERS = (*hf_models.ENCODERS, "jina-bert-v2", "nomic-bert-moe")
 
 
 # ---- folders ---------------------------------------------------------------------------------------------------------
@@ -141,10 +180,31 @@ def write_shapes(folder, kind):
     stored = revert_weight_conversion(model, model.state_dict())
     tied = set(model.all_tied_weights_keys) if config.tie_word_embeddings else set()
     shapes = {name: list(tensor.shape) for name, tensor in stored.items() if name not in tied}
-    folder = folder / kind
-    folder.mkdir(parents=True, exist_ok=True)
     written = {**config.to_dict(), "architectures": [model_class]} | hf_models.OTHER_SETTINGS.get(kind, {})
-    (folder / "config.json").write_text(json.dumps(written))
+    write_holes(folder / kind, written, shapes)
+
+
+def write_scaled(folder, kind):
+    """Writes such a folder from that of a tiny model."""
+    _, module, function, arguments, sizes, settings = SCALED[kind]
+    folder = folder / kind
+    getattr(import_module(module), function)(folder, *arguments)
+    with open(folder / "model.safetensors", "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    config = json.loads((folder / "config.json").read_text())
+    config = {name: sizes.get(v, v) if type(v) is int else v for name, v in config.items()} | settings
+    config["vocab_size"], shapes = VOCAB, {}
+    for name, tensor in header.items():
+        shapes[name] = [sizes.get(n, n) for n in tensor["shape"]]
+        if name.endswith("word_embeddings.weight"):
+            shapes[name][0] = VOCAB
+    write_holes(folder, config, shapes)
+
+
+def write_holes(folder, config, shapes):
+    """Writes config.json, and the file of the weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
     header, end = {}, 0
     for name, shape in shapes.items():
         size = 2 * int(np.prod(shape))
@@ -155,7 +215,7 @@ def write_shapes(folder, kind):
     with open(folder / "model.safetensors", "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.truncate(8 + len(text) + end)
-    print(kind, f"{end / 2e6:.0f} million weights", flush=True)
+    print(folder.name, f"{end / 2e6:.0f} million weights", flush=True)
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -167,12 +227,16 @@ def write_file(folder, kind):
     from ggml.models.conversion.driver import set_key
     from ggml.models.conversion.plan import check, new_tensor, plan_keys, plan_weights, row_of
 
+    if kind in SCALED:
+        write_scaled(folder, kind)
     checkpoint = Checkpoint(folder / kind)
     row = row_of(checkpoint)
     keys, weights = plan_keys(checkpoint, row), plan_weights(checkpoint, row)
     check(checkpoint, keys, weights, row)
     keys |= {"tokenizer.ggml.model": "no_vocab", f"{row.arch}.vocab_size": weights["token_embd.weight"].shape[0],
              "general.quantization_version": ggml.GGML_QNT_VERSION}  # fmt: skip
+    if kind in ENCODERS:
+        keys[f"{row.arch}.pooling_type"] = 1  # means, as sentence-transformers' folders have
     file, ctx = ggml.gguf_init_empty(), ggml.ggml_init(ggml.ggml_init_params(1 << 20, None, True))
     for name, weight in weights.items():
         tensor = new_tensor(ctx, weight.shape, weight.kind)
@@ -217,53 +281,73 @@ def values_of(name, weight, kind, random):
 
 
 # ---- rates -----------------------------------------------------------------------------------------------------------
-def measure(folder, python, kind):
-    """Adds the rates of both libraries, reading and writing, to the file of rates."""
+def requests(kind):
+    """(what is measured, request, tokens): see model_engines.py."""
+    if kind in ENCODERS:
+        return ("one", ("embed", 1, READ), READ), ("many", ("embed", TEXTS, SHORT), TEXTS * SHORT)
+    if kind in hf_models.ENCODER_DECODERS:
+        return ("read", ("encode", READ), READ), ("write", ("translate", 16, WRITTEN), WRITTEN)
+    return ("read", ("read", 0, READ), READ), ("write", ("write", 16, WRITTEN), WRITTEN)
+
+
+def measure(folder, peers, kind):
+    """Adds the rates of the libraries to the file of rates."""
     from models import Engine
 
-    path = folder / f"{kind}.gguf"
-    pythons, found = {"ggml": sys.executable, "llama_cpp": python}, {}
+    found = {}
     with contextlib.ExitStack() as stack:
         engines = {}
-        for library, interpreter in pythons.items():
-            engines[library] = Engine(interpreter, library, path, THREADS, READ + WRITTEN + 32, 1)
+        for library, interpreter in {"ggml": sys.executable, **peers}.items():
+            sizes = (THREADS, READ + WRITTEN + 32, *((TEXTS, "embed") if kind in ENCODERS else (1,)))
+            engines[library] = Engine(interpreter, library, folder / f"{kind}.gguf", *sizes)
             stack.callback(engines[library].close)
-        for name, request, tokens in (("read", (0, READ), READ), ("write", (16, WRITTEN), WRITTEN)):
+        for name, request, tokens in requests(kind):
             seconds = {library: [] for library in engines}
             for _ in range(ROUNDS):
                 for library, engine in engines.items():
-                    seconds[library].append(engine.ask(name, *request))
-            best = {library: tokens / min(times) for library, times in seconds.items() if None not in times}
-            found[name] = best
+                    seconds[library].append(engine.ask(*request))
+            found[name] = {library: tokens / min(times) for library, times in seconds.items() if None not in times}
     rates = read_rates(folder)
-    former = rates.get(kind, {})
     for name, best in found.items():
-        for library, rate in former.get(name, {}).items():
+        for library, rate in rates.get(kind, {}).get(name, {}).items():
             best[library] = max(rate, best.get(library, 0))
     rates[kind] = found
-    (folder / "rates.json").write_text(json.dumps(rates, indent=1))
-    print(kind, *(f"{name} {b.get('ggml', 0) / b['llama_cpp']:.2f}" if "llama_cpp" in b else f"{name} {b}"
-                  for name, b in found.items()), flush=True)  # fmt: skip
+    rates_path(folder).write_text(json.dumps(rates, indent=1))
+    print(kind, *(f"{name} {' '.join(cells(best, PEERS))};" for name, best in found.items()), flush=True)
+
+
+def rates_path(folder):
+    isa = os.environ.get("GGML_ISA", "").lower()
+    return folder / (f"rates-{isa}.json" if isa else "rates.json")
 
 
 def read_rates(folder):
-    path = folder / "rates.json"
+    path = rates_path(folder)
     return json.loads(path.read_text()) if path.exists() else {}
 
 
+def cells(rates, peers):
+    """The rate of this library, and its ratio to that of each peer."""
+    ours = rates.get("ggml")
+    ratios = (f"{ours / rates[peer]:.2f}" if ours and peer in rates else "" for peer in peers)
+    return [f"{ours:,.0f}" if ours else "", *ratios]
+
+
 def table(folder):
-    """The table in Markdown."""
-    lines = [
-        "| kind | widths of | tokens/s reading | ratio | tokens/s writing | ratio |",
-        "|---|---|---:|---:|---:|---:|",
-    ]
-    for kind, found in sorted(read_rates(folder).items()):
-        cells = []
-        for name in ("read", "write"):
-            ours, theirs = (found[name].get(library) for library in ("ggml", "llama_cpp"))
-            cells += [f"{ours:,.0f}" if ours else "", f"{ours / theirs:.2f}" if ours and theirs else ""]
-        lines.append(f"| `{kind}` | {WIDTHS[kind][0]} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    """The tables in Markdown: of models that write, and of encoders."""
+    rates, out = read_rates(folder), []
+    for names, encoders in ((("reading", "writing"), False), (("one text", f"{TEXTS} texts"), True)):
+        rows = {kind: found for kind, found in sorted(rates.items()) if (kind in ENCODERS) == encoders}
+        used = {peer for found in rows.values() for best in found.values() for peer in best}
+        peers = [peer for peer in PEERS if peer in used]
+        columns = [text for name in names for text in (f"tokens/s {name}", *(f"to {PEERS[peer]}" for peer in peers))]
+        lines = [f"| kind | widths of | {' | '.join(columns)} |", f"|---|---|{'---:|' * len(columns)}"]
+        for kind, found in rows.items():
+            row = [cell for best in found.values() for cell in cells(best, peers)]
+            lines.append(f"| `{kind}` | {MODELS[kind]} | {' | '.join(row)} |")
+        if rows:
+            out.append("\n".join(lines))
+    return "\n\n".join(out)
 
 
 def main():
@@ -274,11 +358,12 @@ def main():
         print(table(folder))
         return
     warnings.simplefilter("ignore")
-    python, kinds = (rest[0], rest[1:]) if step == "measure" else ("", rest)
-    for kind in kinds or WIDTHS:
+    peers = dict(text.split("=", 1) for text in rest if "=" in text)
+    kinds = [text for text in rest if "=" not in text]
+    for kind in kinds or (WIDTHS if step == "shapes" else MODELS):
         try:
             if step == "measure":
-                measure(folder, python, kind)
+                measure(folder, peers, kind)
             else:
                 {"shapes": write_shapes, "write": write_file}[step](folder, kind)
         except (ValueError, TypeError, AttributeError, OSError, KeyError) as error:

@@ -37,8 +37,8 @@ AT_DEPTH = 128, 16  # the same after a long text
 class Engine:
     """A process that computes with a model through one library."""
 
-    def __init__(self, python, library, path, threads, n_ctx, n_seq):
-        command = [python, str(WORKER), library, str(path), *map(str, (threads, n_ctx, n_seq))]
+    def __init__(self, python, library, path, threads, n_ctx, n_seq, *role):
+        command = [python, str(WORKER), library, str(path), *map(str, (threads, n_ctx, n_seq, *role))]
         env = os.environ | {"OMP_NUM_THREADS": str(threads)}
         if python != sys.executable:
             env.pop("PYTHONPATH", None)  # the other interpreter must not import this library

@@ -70,6 +70,17 @@ def tokenizer_of(kind: str) -> dict[str, np.ndarray]:
     return {"files": np.array(json.dumps(files)), "ids": np.array(json.dumps(ids)), "vocabulary": np.array(count)}
 
 
+def pixels(pixel_values: torch.Tensor, spatial_shapes: Any = None, **_: Any) -> np.ndarray:
+    """The pixels of a picture [3, height, width], which may be given patch by patch and pixel by pixel."""
+    values = pixel_values[0].numpy()
+    if spatial_shapes is None:
+        return values
+    rows, columns = spatial_shapes[0].tolist()
+    side = int((values.shape[-1] // 3) ** 0.5)
+    squares = values[: rows * columns].reshape(rows, columns, side, side, 3)
+    return squares.transpose(4, 0, 2, 1, 3).reshape(3, rows * side, columns * side)
+
+
 def results(kind: str) -> dict[str, np.ndarray]:
     """The record of a kind."""
     name, text, vision, others, settings = hf_search.KINDS[kind]
@@ -77,22 +88,22 @@ def results(kind: str) -> dict[str, np.ndarray]:
     processor = getattr(transformers, f"{name}ImageProcessorPil")(**settings)
     config = getattr(transformers, f"{name}Config")(
         text_config={**hf_search.TEXT, **text, **others},
-        vision_config={**hf_search.VISION, **vision, **others},
+        vision_config={k: v for k, v in {**hf_search.VISION, **vision, **others}.items() if v is not None},
         **others,
     )
     found, model = made(cls, config, processor)
 
-    def pixels(images: list[Any]) -> np.ndarray:
-        return np.array(processor(images=images, return_tensors="np")["pixel_values"])
+    def inputs(images: list[Any]) -> dict[str, torch.Tensor]:
+        return dict(processor(images=images, return_tensors="pt"))
 
-    odd = [pixels([image])[0] for image in hf_images.odd_pictures(60)]
+    odd = [pixels(**inputs([image])) for image in hf_images.odd_pictures(60)]
     found["pixels"] = np.array([hf_images.sample(values) for values in odd], np.float16)
-    pictures = torch.tensor(pixels([Image.fromarray(hf_images.picture(*size)) for size in hf_images.SIZES]))
+    pictures = inputs([Image.fromarray(hf_images.picture(*size)) for size in hf_images.SIZES])
     ids = torch.tensor(hf_search.texts())
     with torch.no_grad():
         found["texts"] = model.get_text_features(input_ids=ids).pooler_output.numpy()
-        found["pictures"] = model.get_image_features(pixel_values=pictures).pooler_output.numpy()
-        found["scores"] = model(input_ids=ids, pixel_values=pictures).logits_per_text.numpy()
+        found["pictures"] = model.get_image_features(**pictures).pooler_output.numpy()
+        found["scores"] = model(input_ids=ids, **pictures).logits_per_text.numpy()
     return found | (tokenizer_of(kind) if kind in hf_search.TOKENIZERS else {})
 
 

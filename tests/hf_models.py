@@ -304,6 +304,17 @@ ADAPTERS: dict[str, dict[str, Any]] = {
               "rank_pattern": {"layers.1.self_attn.v_proj": 2}, "alpha_pattern": {"up_proj": 3}},
     "gpt2": {"r": 3, "lora_alpha": 6, "target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True},
 }  # fmt: skip
+# Matrices of the kind "t5+gated" that have an adapter whose gradients are recorded: by their names in files
+T5_ADAPTED = {
+    "enc.blk.0.attn_q": "encoder.block.0.layer.0.SelfAttention.q",
+    "enc.blk.2.ffn_down": "encoder.block.2.layer.1.DenseReluDense.wo",
+    "dec.blk.0.attn_v": "decoder.block.0.layer.0.SelfAttention.v",
+    "dec.blk.1.cross_attn_k": "decoder.block.1.layer.1.EncDecAttention.k",
+    "dec.blk.2.cross_attn_o": "decoder.block.2.layer.1.EncDecAttention.o",
+    "dec.blk.2.ffn_gate": "decoder.block.2.layer.2.DenseReluDense.wi_0",
+}
+T5_LORA = DATA.parent / "lora_gradients_t5.npz"
+T5_RANK, T5_ALPHA = 3, 6.0
 # Kinds with a state of each sequence
 RECURRENT = ("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "mamba", "mamba2", "granitehybrid",
              "falcon-h1", "nemotron_h_moe")  # fmt: skip
@@ -355,6 +366,11 @@ def class_of(kind: str) -> str:
 def tokens(length: int, seed: int = 0) -> list[int]:
     """A text of token ids, none of which is special."""
     return np.random.default_rng([length, seed]).integers(3, VOCAB, length).tolist()
+
+
+def t5_pair() -> tuple[list[int], list[int]]:
+    """What the encoder reads and the decoder writes for T5_LORA."""
+    return tokens(19), [*tokens(10, 1), 1]
 
 
 def types(kind: str, length: int) -> list[int] | None:

@@ -28,6 +28,10 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], dict
     "clip+gelu": ("CLIP", {"eos_token_id": 2, "hidden_act": "gelu"}, {"hidden_act": "gelu"}, {"projection_dim": 56},
                   CROP),
     "siglip": ("Siglip", {"projection_size": 32}, {}, {}, SQUARE),
+    "siglip2": ("Siglip2", {"projection_size": 32}, {"image_size": None, "num_patches": 16}, {},
+                {"patch_size": 7, "max_num_patches": 20, "do_convert_rgb": True}),
+    "siglip2+cubic": ("Siglip2", {"projection_size": 32}, {"image_size": None, "num_patches": 25, "patch_size": 4}, {},
+                      {"patch_size": 4, "max_num_patches": 64, "resample": 3, "do_convert_rgb": True}),
     "siglip+bilinear": ("Siglip", {"projection_size": 32}, {}, {}, {**SQUARE, "resample": 2}),
 }  # fmt: skip
 TOKENIZERS = ("clip", "siglip")  # kinds

@@ -17,6 +17,8 @@ def add_arguments(parser):
     parser.add_argument("--mmproj", metavar="FILE", help="file to write for the encoder of pictures, of a model that"
                         " has one")  # fmt: skip
     parser.add_argument("--vocab-only", action="store_true", help="write the keys and the vocabulary without weights")
+    parser.add_argument("--task", metavar="NAME", help="of a model with an adapter for each task, such as "
+                        "jina-embeddings-v3: the one to write, in place of the model")  # fmt: skip
     parser.add_argument("--base", metavar="DIRECTORY", help="of an adapter, the folder of its model")
     parser.add_argument("--force", action="store_true", help="replace files that exist")
 
@@ -30,7 +32,7 @@ def run(options):
     from ggml.models import convert
 
     convert(options.folder, options.output, options.type, imatrix=options.imatrix, vocab_only=options.vocab_only,
-            base=options.base, mmproj=options.mmproj, progress=True)  # fmt: skip
+            base=options.base, task=options.task, mmproj=options.mmproj, progress=True)  # fmt: skip
     for path in paths:
         files = [os.path.join(path, name) for name in sorted(os.listdir(path))] if os.path.isdir(path) else [path]
         for file in files:

@@ -12,7 +12,7 @@ from .arch import heads, text_of
 from .generate.prompts import Prompts
 from .run.batch import Batch, Piece
 from .run.decoder import STEP
-from .run.encoder_decoder import Decoding, has_decoder
+from .run.decodings import Decodings
 from .run.heads import head_of
 from .run.runner import Runner
 from .run.whole_texts import normalized, states_of
@@ -41,15 +41,17 @@ class Scoring:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
-            if has_decoder(self.runner.config):
-                return self._of_decoder(ids, decoder)
+            if self.runner.decodings is not None:
+                return self._of_decoder(ids, decoder, self.runner.decodings)
             self.runner.causal("logits")
             if decoder is not None:
                 raise ValueError("logits: decoder is given: the model has no encoder beside it")
             batch = self._from_start("logits", self.prompts.ids("logits", ids))
             return self.runner.decode(batch, exact).copy()
 
-    def _of_decoder(self, ids: str | bytes | Sequence[int], decoder: Sequence[int] | None) -> np.ndarray:
+    def _of_decoder(
+        self, ids: str | bytes | Sequence[int], decoder: Sequence[int] | None, sequences: Decodings
+    ) -> np.ndarray:
         """The logits of a model with an encoder and a decoder."""
         self.runner.check("logits")
         if decoder is None:
@@ -57,12 +59,7 @@ class Scoring:
         tokens, read = self.prompts.ids("logits", decoder), self.prompts.ids("logits", ids)
         for part in (read, tokens):
             self.runner.check_room("logits", 0, len(part))
-        with named("logits"):
-            decoding = Decoding(self.runner.parts(), states_of(self.runner, [read])[0], self.runner.threads)
-        try:
-            return decoding.append(tokens).copy()
-        finally:
-            decoding.close()
+        return sequences.begun(0, read).append(tokens).copy()
 
     def _from_start(self, caller: str, ids: Sequence[int]) -> Batch:
         """The batch that evaluates ids in the first sequence, from its beginning."""

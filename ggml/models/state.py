@@ -13,8 +13,11 @@ import numpy as np
 
 import ggml
 
+from .._errors import named
 from .generate.prompts import Prompts
 from .run.batch import Batch
+from .run.decodings import Decodings
+from .run.encoder_decoder import Decoding
 from .run.lora import Lora
 from .run.runner import Runner
 
@@ -33,14 +36,17 @@ class States:
         self._model: bytes | None = None
         self._edits: dict[int, Any] = {}  # functions by the numbers in states, which no other function must get
 
-    def feed(self, ids: Sequence[int], sequence: int = 0) -> np.ndarray:
+    def feed(
+        self, ids: Sequence[int], sequence: int = 0, *, encoder: str | bytes | Sequence[int] | None = None
+    ) -> np.ndarray:
         """Appends tokens to what a sequence holds.
 
         Texts that are generated use the sequences too: with n_seq 1, a text that goes on replaces what was fed.
 
         Args:
-            ids: token ids.
+            ids: token ids; of a model with an encoder and a decoder, those of the decoder.
             sequence: which of the n_seq sequences.
+            encoder: of such a model, the text that the encoder reads: the decoder begins anew. None if it goes on.
         Returns:
             f32 [n_vocab]: the logits of the token that follows.
         Raises:
@@ -48,13 +54,36 @@ class States:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
+            if self.runner.decodings is not None:
+                return self._feed(ids, sequence, encoder, self.runner.decodings)
             sequences = self.runner.causal("feed")
+            if encoder is not None:
+                raise ValueError("feed: encoder is given: the model has none beside its decoder")
             tokens = self.prompts.ids("feed", ids)
             held = sequences.claim(self._sequence("feed", sequence), None)
             self.runner.check_room("feed", len(held.ids), len(tokens))
             batch = Batch()
             batch.add(sequence, tokens)
             return self.runner.decode(batch)[0].copy()
+
+    def _feed(
+        self, ids: Sequence[int], sequence: int, encoder: str | bytes | Sequence[int] | None, sequences: Decodings
+    ) -> np.ndarray:
+        """The same of a model with an encoder and a decoder."""
+        self.runner.check("feed")
+        number, tokens = self._sequence("feed", sequence), self.prompts.ids("feed", ids)
+        if encoder is not None:
+            read = self.prompts.ids("feed", encoder)
+            for part in (read, tokens):
+                self.runner.check_room("feed", 0, len(part))
+            held: Decoding | None = sequences.begun(number, read)
+        else:
+            self.runner.check_room("feed", len(sequences.ids(number)), len(tokens))
+            sequences.claim(number, None)
+            held = sequences.items[number]
+        if held is None:
+            raise ValueError("feed: encoder is missing: need the text that the encoder reads")
+        return held.append(tokens)[-1].copy()
 
     def fed(self, ids: Sequence[int]) -> Iterator[np.ndarray]:
         """Appends tokens to what the first sequence holds, and gives the logits of all of them.
@@ -96,16 +125,23 @@ class States:
             length: number of tokens to keep.
             sequence: which of the n_seq sequences.
         Returns:
-            Number of tokens that remain: 0 if a layer with a sliding window no longer has what it needs.
+            Number of tokens that remain: 0 if a layer with a sliding window no longer has what it needs. What an
+            encoder has read stays.
         """
         with self.runner.lock:
+            if (decodings := self.runner.decodings) is not None:
+                self.runner.check("reset")
+                return decodings.shorten(self._sequence("reset", sequence), max(0, length))
             sequences = self.runner.causal("reset")
             held = sequences.claim(self._sequence("reset", sequence), None)
             return sequences.memory.shorten(held, max(0, length))
 
     def held(self, sequence: int = 0) -> list[int]:
-        """The token ids that a sequence holds."""
+        """The token ids that a sequence holds; of a model with an encoder and a decoder those of the decoder."""
         with self.runner.lock:
+            if (decodings := self.runner.decodings) is not None:
+                self.runner.check("held")
+                return decodings.ids(self._sequence("held", sequence))
             return list(self.runner.causal("held").items[self._sequence("held", sequence)].ids)
 
     def _sequence(self, caller: str, sequence: int) -> int:
@@ -122,10 +158,14 @@ class States:
             bytes for load_state, of this model or of another one of the same file and kv_type, with the same adapters.
             Where edits were in use, only of this process, with the same edits.
         Raises:
-            ValueError: the sequence has an adapter of its own.
+            ValueError: the sequence has an adapter of its own, or nothing yet for its encoder.
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
+            if (decodings := self.runner.decodings) is not None:
+                self.runner.check("save_state")
+                with named("save_state"):
+                    return self._sealed(decodings.save(self._sequence("save_state", sequence)))
             sequences = self.runner.causal("save_state")
             held = sequences.items[self._sequence("save_state", sequence)]
             if held.adapter is not None:
@@ -145,6 +185,12 @@ class States:
             RuntimeError: the model is closed.
         """
         with self.runner.lock:
+            if (decodings := self.runner.decodings) is not None:
+                self.runner.check("load_state")
+                number, kept = self._sequence("load_state", sequence), self._opened(state)
+                with named("load_state"):
+                    decodings.load(number, kept)
+                return
             sequences = self.runner.causal("load_state")
             number, kept = self._sequence("load_state", sequence), self._opened(state)
             loaded = sequences.memory.load(kept, "load_state")

@@ -149,7 +149,7 @@ def test_files_of_models_have_the_shapes_of_their_names(load):
         assert billions[name] == pytest.approx(expected, rel=0.01)
 
 
-def test_files_of_architectures_are_those_that_convert_plans(load, tmp_path):
+def test_files_of_architectures_are_those_that_convert_plans(load, tmp_path, monkeypatch):
     for library in ("safetensors", "tokenizers"):
         pytest.importorskip(library)
     import hf_models
@@ -165,3 +165,22 @@ def test_files_of_architectures_are_those_that_convert_plans(load, tmp_path):
         assert model.config.arch == kind and np.isfinite(model.logits([5, 6, 7])).all()
     (tmp_path / "rates.json").write_text(json.dumps({kind: {"read": {"ggml": 30, "llama_cpp": 20}, "write": {}}}))
     assert "| 30 | 1.50 |" in program.table(tmp_path)
+    rates = {"bert": {"one": {"ggml": 30, "ik_llama_cpp": 20}, "many": {"ggml": 2000}}}
+    (tmp_path / "rates-avx2.json").write_text(json.dumps(rates))
+    monkeypatch.setenv("GGML_ISA", "avx2")
+    found = program.table(tmp_path)
+    assert "| to ik_llama.cpp |" in found and "| 30 | 1.50 | 2,000 |  |" in found and "| 1.50 |\n\n" not in found
+
+
+def test_files_get_the_sizes_of_published_models_from_tiny_ones(load, tmp_path):
+    for library in ("safetensors", "tokenizers"):
+        pytest.importorskip(library)
+    import numpy as np
+
+    from ggml import models
+
+    program, kind = load("architectures"), "jina-bert-v2"
+    program.write_file(tmp_path, kind)
+    with models.load(tmp_path / f"{kind}.gguf", threads=1) as model:
+        assert (model.config.n_embd, model.config.n_head, model.config.n_vocab) == (768, 12, program.VOCAB)
+        assert np.isfinite(model.embed([[5, 6, 7]])).all()

@@ -25,7 +25,7 @@ def opened(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("t5")
     folder = folder_of(path / "folder", request.param)
     convert(folder, path / "model.gguf")
-    with load(path / "model.gguf", threads=1) as model:
+    with load(path / "model.gguf", threads=1, n_seq=2) as model:
         yield request.param, hf_models.record(request.param), model
 
 
@@ -56,6 +56,89 @@ def test_texts_token_by_token_have_the_same_logits(opened):
     assert hf_models.error(found, expected) < 1e-10
     rows = [i for i in hf_models.rows(200) if i < 131]
     assert hf_models.error(np.array(found)[rows], record["200"][: len(rows)]) < 1e-9
+
+
+def test_sequences_are_fed_shortened_saved_and_loaded(opened):
+    _, _, model = opened
+    read, text = hf_models.tokens(30), hf_models.decoder_tokens(90)
+    expected = model.logits(read, decoder=text)
+    assert np.allclose(model.feed(text[:70], encoder=read), expected[69], atol=1e-4)
+    assert np.allclose(model.feed(text[70:80]), expected[79], atol=1e-4) and model.held() == text[:80]
+    assert model.reset(66) == 66 and model.held() == text[:66]
+    assert np.allclose(model.feed(text[66:68]), expected[67], atol=1e-4)
+    state, after = model.save_state(), model.feed(text[68:70])
+    other = model.feed(text[:9], encoder=read[:-1])
+    assert np.allclose(other, model.logits(read[:-1], decoder=text[:9])[-1], atol=1e-4)
+    model.load_state(state, 1)
+    assert model.held(1) == text[:68] and np.array_equal(model.feed(text[68:70], 1), after)
+    model.load_state(state)
+    assert model.held() == text[:68] and np.array_equal(model.feed(text[68:70]), after)
+    assert model.reset() == 0 and np.allclose(model.feed(text[:3]), expected[2], atol=1e-4)
+
+
+def test_damaged_states_change_nothing(opened):
+    _, _, model = opened
+    read, text = hf_models.tokens(5), hf_models.decoder_tokens(7)
+    model.feed(text, encoder=read)
+    state, held = model.save_state(), model.held()
+    start = len(state) - len(state[40:])
+    for cut in (state[:-4], state + bytes(4), state[: start + 20], state[:50]):
+        with pytest.raises(ValueError, match="^load_state: "):
+            model.load_state(cut)
+    for old, new in [(b'"read": 5', b'"read": 6'), (b'"read": 5', b'"read": 0'), (b'"layers"', b'"layer5"'),
+                     (b'"tokens": 7', b'"tokens":-7'), (b'"arch"', b'"a\xffch"')]:  # fmt: skip
+        assert old in state
+        with pytest.raises(ValueError, match="^load_state: "):
+            model.load_state(state.replace(old, new))
+    ids = np.array(text, "<i4").tobytes()
+    with pytest.raises(ValueError, match="^load_state: the state "):
+        model.load_state(state.replace(ids, ids[:-4] + np.array([64], "<i4").tobytes()))
+    assert model.held() == held and model.save_state() == state
+
+
+def test_a_text_is_read_once(opened):
+    _, _, model = opened
+    options = {"max_tokens": 6, "temperature": 0, "logit_bias": {1: -np.inf}}
+    read, other = hf_models.tokens(21, 8), hf_models.tokens(21, 9)
+    with model.trace("enc.blk.0.out", "dec.blk.1.out") as trace:
+        first = model.generate(read, **options)
+        next(first)
+        texts = [first, model.generate(other, **options), model.generate(read, **options)]
+        for text in texts[::-1]:
+            list(text)
+    assert [text.cached for text in texts] == [0, 0, 21] and texts[0].ids == texts[2].ids != texts[1].ids
+    assert len(trace["enc.blk.0.out"]) == 42 and len(trace["dec.blk.1.out"]) == 18
+    state = model.generate(read, **options)
+    next(state)
+    saved = model.save_state(state.sequence)
+    list(state)
+    model.feed([0], encoder=other)
+    model.load_state(saved)
+    assert model.held() == [0] and model.generate(read, **options).prompt_ids == read
+
+
+def test_points_of_both_sides_are_looked_at_and_changed(opened):
+    _, _, model = opened
+    read, text = hf_models.tokens(13), hf_models.decoder_tokens(6)
+    names = model.points()
+    for side in ("enc", "dec"):
+        parts = ("attn_norm", "attn_out", "ffn_in", "ffn_norm", "ffn_out", "out")
+        assert {f"{side}.blk.1.{part}" for part in parts} <= set(names)
+    assert {"dec.token_embd", "dec.blk.0.cross_attn_out", "dec.output_norm", "logits"} <= set(names)
+    assert len(names) == len(set(names)) and "dec.blk.0.cross_attn_k.in" in model.points(inputs=True)
+    before = model.logits(read, decoder=text)
+    with model.trace("output_norm", "dec.blk.0.cross_attn_k.in", "dec.blk.*.out", "logits") as trace:
+        model.logits(read, decoder=text)
+    assert np.array_equal(trace["logits"], before) and trace["dec.blk.1.out"].shape == (6, 64)
+    assert np.allclose(trace["output_norm"], trace["dec.blk.0.cross_attn_k.in"])
+    assert np.allclose(trace["output_norm"], model.embed([read], pooling="none")[0], atol=1e-5)
+    for point in ("enc.blk.1.ffn_out", "dec.blk.0.cross_attn_k.in", "dec.blk.1.cross_attn_out", "dec.blk.0.attn_norm"):
+        with model.edit(point, lambda x: 1.5 * x):
+            assert not np.allclose(model.logits(read, decoder=text), before, atol=1e-3)
+            state = model.save_state()
+        assert np.array_equal(model.logits(read, decoder=text), before)
+        with pytest.raises(ValueError, match="^load_state: the state was saved with other adapters or edits"):
+            model.load_state(state)
 
 
 def test_two_texts_alternate(opened):
@@ -100,13 +183,24 @@ def test_wrong_arguments_are_named(opened, tmp_path):
         (lambda: model.logits([3], decoder=[64]), "logits: token 64: need ids from 0 to 63"),
         (lambda: model.logits([3] * 600, decoder=[0]), "logits: 0 . 600 tokens exceed the context"),
         (lambda: model.generate([3], overflow="shift"), "generate: overflow is 'shift': need 'stop'"),
-        (lambda: model.feed([3]), "feed: a model of architecture 't5' has an encoder beside its decoder"),
+        (lambda: model.perplexity([3, 4]), "perplexity: a model of architecture 't5' has an encoder beside its decod"),
+        (lambda: model.feed([0], 1, encoder=[3] * 600), "feed: 0 . 600 tokens exceed the context"),
+        (lambda: model.feed([0] * 600, 1, encoder=[3]), "feed: 0 . 600 tokens exceed the context"),
+        (lambda: model.load_state(b"GGST" + bytes(99)), "load_state: the first bytes are not those of a state"),
     ]:
         with pytest.raises(ValueError, match=f"^{message}"):
             call()
+    with load(folder_of(tmp_path / "t5", "t5"), threads=1) as new:
+        with pytest.raises(ValueError, match="^feed: encoder is missing: need the text that the encoder reads"):
+            new.feed([3])
+        with pytest.raises(ValueError, match="^save_state: the sequence has read nothing"):
+            new.save_state()
+        assert new.held() == [] and new.reset(3) == 0
     with load(folder_of(tmp_path / "llama", "llama"), threads=1) as llama:
         with pytest.raises(ValueError, match="^logits: decoder is given: the model has no encoder"):
             llama.logits([3, 4], decoder=[0])
+        with pytest.raises(ValueError, match="^feed: encoder is given: the model has none"):
+            llama.feed([3, 4], encoder=[3])
 
 
 def test_a_model_that_is_not_tied_gets_an_output_matrix(tmp_path):
@@ -141,5 +235,16 @@ def test_adapters_may_change_within_a_text(tmp_path):
         logits = model.logits(read, decoder=[0, *text.ids])
         logits[:, 1] = -np.inf
         assert text.ids[4:] == logits.argmax(1)[4:8].tolist()
+        alone = model.generate(read, **options)
+        list(alone)
+        model.set_lora()
+        model.add_adapter("cats", tmp_path / "lora.gguf")
+        texts = [model.generate(read, **options), model.generate(read, adapter="cats", **options)]
+        for _ in range(8):
+            for text in texts:
+                next(text)
+        assert texts[1].ids == alone.ids != texts[0].ids
+        with pytest.raises(ValueError, match="^save_state: the sequence has the adapter 'cats'"):
+            model.save_state(texts[1].sequence)
     with pytest.raises(RuntimeError, match="the model is closed"):
         next(model.generate(read))

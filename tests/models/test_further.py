@@ -105,18 +105,45 @@ def test_logits_are_those_of_transformers(open_model, kind):
 def test_texts_are_those_without_guesses(open_model, kind, monkeypatch):
     monkeypatch.setattr("ggml.models.generate.speculative.CONFIDENT", 0.0)
     model = open_model(kind, n_seq=3)
-    exact = kind in ("glm4moe", "deepseek3")  # models with states guess nothing then
-    alone = [text_of(model, prompt, exact=exact).ids for prompt in PROMPTS]
+    alone = [text_of(model, prompt, exact=True).ids for prompt in PROMPTS]
     model.reset()
     for prompt, expected in zip(PROMPTS, alone):
-        text = text_of(model, prompt, "mtp", exact=exact)
+        text = text_of(model, prompt, "mtp", exact=True)
         assert text.ids == expected
         assert text.speculation.guessed > 0
-    many = model.generate_many(PROMPTS, draft="mtp", max_tokens=LENGTH, temperature=0, exact=exact)
+    many = model.generate_many(PROMPTS, draft="mtp", max_tokens=LENGTH, temperature=0, exact=True)
     list(many)
     assert [text.ids for text in many.texts] == alone
-    drawn = {"temperature": 1.0, "seed": 3, "exact": exact}
+    drawn = {"temperature": 1.0, "seed": 3, "exact": True}
     assert text_of(model, PROMPTS[0], "mtp", **drawn).ids == text_of(model, PROMPTS[0], **drawn).ids
+
+
+@pytest.mark.parametrize("kind", ["qwen35", "qwen3next"])
+def test_states_after_wrong_guesses_are_exact(open_model, kind, monkeypatch):
+    """The states forget the wrong tokens, and the bits of what follows are those without guesses."""
+    monkeypatch.setattr("ggml.models.generate.speculative.MOST_CREDIT", 1e9)
+    monkeypatch.setattr("ggml.models.generate.speculative.CREDIT", 1e9)
+    model, found = open_model(kind), []
+
+    def follow(ids, logits):
+        found[-1].append(logits.copy())
+
+    def guess(ids):  # right ones, then wrong ones
+        rest = alone.ids[len(ids) - len(PROMPTS[0]) :]
+        return [*rest[: len(ids) % 4], 5, 6]
+
+    found.append([])
+    alone = text_of(model, PROMPTS[0], exact=True, logits_filter=follow)
+    model.reset()
+    found.append([])
+    text = text_of(model, PROMPTS[0], guess, exact=True, logits_filter=follow)
+    assert text.ids == alone.ids and np.array_equal(*found)
+    assert LENGTH / 4 < text.speculation.accepted < text.speculation.guessed
+    held = model.runner.sequences.items[0]
+    assert held.exact == len(held.ids)
+    model.reset(len(held.ids) - 3)
+    model.feed(alone.ids[-3:])  # otherwise
+    assert held.exact < len(held.ids)
 
 
 @pytest.mark.parametrize("kind", KINDS)

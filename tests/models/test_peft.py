@@ -111,3 +111,69 @@ def test_the_command_goes_both_ways(tmp_path, capsys):
         "lora.gguf", "adapter_config.json", "adapter_model.safetensors"]  # fmt: skip
     assert main(["convert", str(tmp_path / "lora.gguf"), str(tmp_path / "no")]) == 1
     assert "an adapter needs base" in capsys.readouterr().err
+
+
+# ---- adapters for tasks, in the folder of their model ----------------------------------------------------------------
+TASKS, TASK_RANK, TASK_ALPHA = ["retrieval.query", "separation"], 3, 2.0
+
+
+def folder_of_tasks(folder, task=None, **change):
+    """A folder as the authors of jina-embeddings-v3 save it; with `task`, its adapter is part of the weights."""
+    record = hf_models.record("jina-bert-v3")
+    weights = {name: hf_models.weight(name, tuple(shape), 0) for name, shape in record["shapes"].items()}
+    config = {**record["config"], "architectures": ["XLMRobertaModel"], "position_embedding_type": "rotary",
+              "rotary_emb_base": record["config"]["rope_parameters"]["rope_theta"], "lora_adaptations": TASKS,
+              "lora_rank": TASK_RANK, "lora_alpha": TASK_ALPHA, "pad_token_id": 1}  # fmt: skip
+    del config["rope_parameters"]
+    stored = {}
+    for name, values in weights.items():
+        stem, table = name.removesuffix(".weight"), "embeddings." in name and "LayerNorm" not in name
+        if values.ndim < 2:
+            stored["roberta." + name] = values
+            continue
+        ne = (values.shape[0], TASK_RANK), (TASK_RANK, values.shape[1])
+        shapes = dict(zip("AB", ne if table else ne[::-1]))
+        pairs = {half: np.stack([hf_models.weight(f"{name} {task_} {half}", shape, 3) for task_ in TASKS])
+                 for half, shape in shapes.items()}  # fmt: skip
+        if task is not None:
+            a, b = (pairs[half][TASKS.index(task)] for half in "AB")
+            values = values + np.float32(TASK_ALPHA / TASK_RANK) * (a @ b if table else b @ a)
+        stem = f"roberta.{stem}.parametrizations.weight."
+        stored |= {stem + "original": values, **{f"{stem}0.lora_{half}": pair for half, pair in pairs.items()}}
+    hf_models.write_folder(folder, {**config, **change}, {})
+    hf_models.write_shard(folder / "model.safetensors", stored)
+    return folder
+
+
+def test_adapters_for_tasks_are_those_of_the_folder(tmp_path):
+    folder, texts = folder_of_tasks(tmp_path / "model"), [hf_models.tokens(48), hf_models.tokens(9)]
+    convert(folder, tmp_path / "model.gguf")
+    found = {}
+    with load(tmp_path / "model.gguf", threads=1) as model:
+        assert model.config.arch == "jina-bert-v3" and model.config.n_ctx_train == 254
+        plain = model.embed(texts[:1], pooling="mean", normalize=False)
+        assert hf_models.error(plain[0], hf_models.record("jina-bert-v3")["48"]) < 1e-9
+        for task in TASKS:
+            assert main(["convert", str(folder), str(tmp_path / f"{task}.gguf"), "--task", task]) == 0
+            model.add_adapter(task, tmp_path / f"{task}.gguf")
+            found[task] = model.embed(texts, adapter=task)
+    for task in TASKS:
+        with load(folder_of_tasks(tmp_path / task, task), threads=1) as merged:
+            assert hf_models.error(found[task], merged.embed(texts)) < 1e-9
+    assert hf_models.error(*found.values()) > 1e-2
+
+
+def test_wrong_tasks_are_named(tmp_path):
+    out, record = tmp_path / "lora.gguf", hf_models.record("jina-bert-v3")
+    plain = hf_models.write_folder(tmp_path / "plain", record["config"], record["shapes"])
+    for folder, task, message in [
+        (folder_of_tasks(tmp_path / "a"), "cats", "task is 'cats': need 'retrieval.query', 'separation'"),
+        (plain, "cats", "task is 'cats': need a folder with adapters for tasks"),
+        (folder_of_tasks(tmp_path / "b", lora_rank=4), "separation", r".* has pairs .*: need those of lora_rank 4"),
+        (folder_of_tasks(tmp_path / "c", lora_adaptations=[*TASKS, "x"]), "x", "tensor .* need one of 3 matrices"),
+    ]:
+        with pytest.raises(ValueError, match=f"^convert: .*{message}"):
+            convert(folder, out, task=task)
+    with pytest.raises(ValueError, match="^convert: an adapter has no type"):
+        convert(plain, out, "F16", task="separation")
+    assert not out.exists()

@@ -192,6 +192,35 @@ def test_encoders_of_different_sizes(tmp_path):
         convert(tmp_path, tmp_path / "a.gguf")
 
 
+@pytest.mark.parametrize("where, name, value, message", [
+    ("vision_config", "num_patches", 15, "'num_patches' is 15: need a square"),
+    ("vision_config", "vision_use_head", False, "'vision_use_head' is False"),
+    ("vision_config", "patch_size", 0, "'patch_size' is 0"),
+    (None, "patch_size", 9, "'patch_size' is 9: need 7"),
+    (None, "max_num_patches", 1 << 20, "'max_num_patches' is 1048576"),
+    (None, "max_num_patches", 0, "'max_num_patches' is 0"),
+])  # fmt: skip
+def test_wrong_settings_of_pictures_of_any_shape(where, name, value, message, tmp_path):
+    record = hf_search.record("siglip2")
+    (record["config"][where] if where else record["preprocessor"])[name] = value
+    hf_search.write_folder(tmp_path, record)
+    with pytest.raises(ValueError, match=f"^convert: .*{message}"):
+        convert(tmp_path, tmp_path / "a.gguf")
+    assert not (tmp_path / "a.gguf").exists()
+
+
+def test_pictures_of_any_shape_have_at_most_so_many_patches(tmp_path):
+    hf_search.write_folder(tmp_path, hf_search.record("siglip2"))
+    with load(tmp_path) as model:
+        for size in ((1, 1), (1, 190), (190, 1), (35, 28), (640, 480), (7, 140)):
+            ((tile,), _) = model.images.tower.tiles(Image.new("RGB", size), "test")
+            height, width = (n // 7 for n in tile.shape[:2])
+            assert 0 < height * width <= 20 and tile.shape == (7 * height, 7 * width, 3)
+        with model.trace("v.embd") as trace:
+            model.embed_image(Image.new("RGB", (70, 14)))
+        assert trace["v.embd"].shape == (20, 32)
+
+
 def test_the_file_has_both_encoders(written, tmp_path):
     record, folder, path = written
     convert(folder, tmp_path / "half.gguf", "F16")

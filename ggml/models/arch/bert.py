@@ -29,15 +29,25 @@ def embed(g):
     c = g.config
     x = g.embedding(g.inputs.ids, "token_embd", c.n_vocab)
     if g.has("token_types.weight"):
-        types = g.weights["token_types.weight"].contents.ne[1]
-        if types > 1 and g.inputs.types is not None:
-            x = g.add(x, g.embedding(g.inputs.types, "token_types", types))
-        else:
-            first = g.weight("token_types.weight", c.n_embd, types)
-            x = g.add(x, ggml.ggml_view_1d(g.ctx, first, c.n_embd, 0))
+        x = with_types(g, x)
     if c.arch == "bert":
         x = g.add(x, g.embedding(g.inputs.positions, "position_embd", c.n_ctx_train))
     return g.point("token_embd", g.layer_norm(x, "token_embd_norm"))
+
+
+def with_types(g, x):
+    """x + token_types[type], with the adapters of this table, which are those of a matrix."""
+    c, ids, types = g.config, g.inputs.types, g.weights["token_types.weight"].contents.ne[1]
+    table = g.weight("token_types.weight", c.n_embd, types)
+    if types > 1 and ids is not None:
+        x = g.add(x, ggml.ggml_get_rows(g.ctx, table, ids))
+    else:
+        x = g.add(x, ggml.ggml_view_1d(g.ctx, table, c.n_embd, 0))
+    for pair in g.adapters.get("token_types.weight", ()) if ids is not None else ():
+        low = g.of_its_tokens(ggml.ggml_get_rows(g.ctx, pair.b, ids), pair)
+        a = ggml.ggml_cont(g.ctx, ggml.ggml_transpose(g.ctx, pair.a))
+        x = g.add(x, g.scale(ggml.ggml_mul_mat(g.ctx, a, low), pair.scale))
+    return x
 
 
 def layer(g, i, x):

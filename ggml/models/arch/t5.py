@@ -52,12 +52,12 @@ def layer(g, i, x):
     buckets = g.inputs.buckets
     if buckets is None:  # of a graph that is not computed
         buckets = ggml.ggml_new_tensor_1d(g.ctx, ggml.GGML_TYPE_I32, n * n)
-    h = g.rms_norm(x, b + "attn_norm")
+    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
     q, k, v = projected(g, h, b + "attn_q"), projected(g, h, b + "attn_k"), projected(g, h, b + "attn_v")
     bias = distances(g, "enc", i, buckets, n)
     q, k, v = (by_head(g, t, g.inputs.n_sequences) for t in (q, k, v))
     h = attention(g, q, k, v, bias, g.inputs.masks[False])
-    x = g.point(b + "ffn_in", g.add(x, g.linear(h, b + "attn_o", g.config.n_embd)))
+    x = g.point(b + "ffn_in", g.add(x, attention_out(g, b + "attn", h)))
     return g.point(b + "out", g.add(x, feed_forward(g, b, x)))
 
 
@@ -66,46 +66,58 @@ def head(g, x):
     return g.rms_norm(x, "enc.output_norm")
 
 
-def decoder_layer(g, i, x, buckets, mask, store, cross):
-    """Layer i of the decoder: x += attention(norm(x)), x += cross attention(norm(x)), x += ffn(norm(x)).
+def decode(g, buckets, mask, store, cross, read=None):
+    """The decoder without its output matrix: the states [C, n] after n tokens g.inputs.ids.
 
     Args:
-        buckets: i32 [P n], for n tokens x [C, n] and P places of keys.
+        buckets: i32 [P n], of P places of keys.
         mask: f32 [P, n].
-        store: function of k and v [D H, n] that gives the keys and values of all places, [D H, P].
-        cross: keys and values of the encoder's states, [D H, T].
+        store: function of a layer's number and its k and v [D H, n], which gives the keys and values of all places,
+            [D H, P].
+        cross: for each layer the keys and values of the encoder's states, [D H, T].
+        read: f32 [T, n], 0 for states of tokens and -inf for those behind them; None if there are none.
     """
+    x = g.point("dec.token_embd", g.embedding(g.inputs.ids, "token_embd", g.config.n_vocab))
+    for i in range(g.config.own["decoder_layers"]):
+        x = decoder_layer(g, i, x, buckets, mask, store, cross[i], read)
+    return x
+
+
+def decoder_layer(g, i, x, buckets, mask, store, cross, read):
+    """x += attention(norm(x)), x += cross attention(norm(x)), x += ffn(norm(x)); see decode."""
     b, n = f"dec.blk.{i}.", x.contents.ne[1]
-    h = g.rms_norm(x, b + "attn_norm")
+    h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
     q = by_head(g, projected(g, h, b + "attn_q"))
-    k, v = store(projected(g, h, b + "attn_k"), projected(g, h, b + "attn_v"))
+    k, v = store(i, projected(g, h, b + "attn_k"), projected(g, h, b + "attn_v"))
     h = attention(g, q, by_head(g, k), by_head(g, v), distances(g, "dec", i, buckets, n), mask)
-    x = g.add(x, g.linear(h, b + "attn_o", g.config.n_embd))
-    q = by_head(g, projected(g, g.rms_norm(x, b + "cross_attn_norm"), b + "cross_attn_q"))
-    h = attention(g, q, *(by_head(g, t) for t in cross))
-    x = g.add(x, g.linear(h, b + "cross_attn_o", g.config.n_embd))
-    return g.add(x, feed_forward(g, b, x))
+    x = g.point(b + "cross_attn_in", g.add(x, attention_out(g, b + "attn", h)))
+    h = g.point(b + "cross_attn_norm", g.rms_norm(x, b + "cross_attn_norm"))
+    q = by_head(g, projected(g, h, b + "cross_attn_q"))
+    k, v = (by_head(g, t) for t in cross)
+    h = attention(g, q, k, v, mask=read)
+    x = g.point(b + "ffn_in", g.add(x, attention_out(g, b + "cross_attn", h)))
+    return g.point(b + "out", g.add(x, feed_forward(g, b, x)))
 
 
-def cross_keys_values(g, i, states):
-    """What layer i of the decoder reads of the encoder's states [C, T]: keys and values [D H, T]."""
-    return tuple(projected(g, states, f"dec.blk.{i}.cross_attn_{part}") for part in "kv")
+def cross_keys_values(g, states):
+    """What the layers of the decoder read of the encoder's states [C, T]: for each keys and values [D H, T]."""
+    names = (f"dec.blk.{i}.cross_attn_" for i in range(g.config.own["decoder_layers"]))
+    return [tuple(projected(g, states, name + part) for part in "kv") for name in names]
 
 
 def logits(g, x):
     """[vocabulary, n] of x [C, n]; where the embedding is the output matrix, x is divided by the root of C."""
-    x = g.rms_norm(x, "dec.output_norm")
-    return g.output(x if g.has("output.weight") else g.scale(x, g.config.n_embd**-0.5))
+    x = g.point("dec.output_norm", g.rms_norm(x, "dec.output_norm"))
+    return g.point("logits", g.output(x if g.has("output.weight") else g.scale(x, g.config.n_embd**-0.5)))
 
 
-def beside(g, x):
-    """The decoder, for a check of its tensors."""
+def beside(g, states):
+    """The decoder, of which nothing is computed: for a check of its tensors, and for the names of its points."""
     if "decoder_layers" not in g.config.own:
         return
-    buckets = ggml.ggml_new_tensor_1d(g.ctx, ggml.GGML_TYPE_I32, x.contents.ne[1])
-    for i in range(g.config.own["decoder_layers"]):
-        x = decoder_layer(g, i, x, buckets, None, lambda k, v: (k, v), cross_keys_values(g, i, x))
-    logits(g, x)
+    buckets = ggml.ggml_new_tensor_1d(g.ctx, ggml.GGML_TYPE_I32, g.n_tokens)
+    cross = cross_keys_values(g, states)
+    logits(g, decode(g, buckets, None, lambda i, k, v: (k, v), cross))
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
@@ -143,9 +155,14 @@ def attention(g, q, k, v, bias=None, mask=None):
     return ggml.ggml_reshape_2d(g.ctx, y, size * n_head, n * sequences)
 
 
+def attention_out(g, name, y):
+    """The output matrix of an attention."""
+    return g.point(name + "_out", g.linear(y, name + "_o", g.config.n_embd))
+
+
 def feed_forward(g, b, x):
     """down(gelu(gate h) * up h) of h = norm(x), or down(relu(up h))."""
-    h = g.rms_norm(x, b + "ffn_norm")
+    h = g.point(b + "ffn_norm", g.rms_norm(x, b + "ffn_norm"))
     if g.has(b + "ffn_gate.weight"):
         return g.point(b + "ffn_out", g.gated(h, b + "ffn", ggml.ggml_geglu_split))
     return g.point(b + "ffn_out", g.between(h, b + "ffn", ggml.ggml_relu))

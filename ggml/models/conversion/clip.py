@@ -53,5 +53,5 @@ def siglip(c: Fields) -> Keys:
 
 ROWS = [
     Row("CLIPModel", "clip", {**NAMES, "text_projection": "dense_2"}, clip, dropped=DROPPED),
-    Row("SiglipModel", "clip", {**NAMES, "head": "dense_2"}, siglip, dropped=DROPPED),
+    Row("SiglipModel Siglip2Model", "clip", {**NAMES, "head": "dense_2"}, siglip, dropped=DROPPED),
 ]

@@ -22,6 +22,7 @@ from .parts import Keys
 from .peft import from_peft, is_adapter, is_gguf, to_peft
 from .plan import Weight, check, new_tensor, plan_keys, plan_weights, row_of
 from .search import with_pictures
+from .tasks import from_task
 from .vocabulary import vocabulary
 
 
@@ -33,6 +34,7 @@ def convert(
     imatrix: str | os.PathLike[str] | None = None,
     vocab_only: bool = False,
     base: str | os.PathLike[str] | None = None,
+    task: str | None = None,
     progress: bool = False,
     mmproj: str | os.PathLike[str] | None = None,
 ) -> None:
@@ -51,6 +53,8 @@ def convert(
         imatrix: file with an importance matrix, or None.
         vocab_only: True to write the keys and the vocabulary without weights.
         base: of an adapter, the folder of its model; None for the one that it names, if that is here.
+        task: of a folder that has an adapter for each of some tasks (jina-embeddings-v3), the task whose adapter is
+            written in place of the model; it is for the file that is written without a task.
         progress: True to show a bar on standard error, if that is a terminal.
         mmproj: of a model that takes pictures, a second file to write: the encoder of pictures, for `load(mmproj=...)`.
             Its matrices stay as they are in the folder.
@@ -63,9 +67,12 @@ def convert(
     """
     if type is not None and (not isinstance(type, str) or type.upper() not in MIXES):
         raise ValueError(f"convert: type is {type!r}: need None or one of {', '.join(MIXES)}")
-    if is_adapter(folder) or is_gguf(folder):
+    if is_adapter(folder) or is_gguf(folder) or task is not None:
         if type is not None or imatrix is not None or vocab_only:
             raise ValueError("convert: an adapter has no type, imatrix or vocab_only")
+    if task is not None:
+        return from_task(folder, os.fsdecode(out), task)
+    if is_adapter(folder) or is_gguf(folder):
         change = from_peft if is_adapter(folder) else to_peft
         return change(os.fsdecode(folder), os.fsdecode(out), base)
     if base is not None:

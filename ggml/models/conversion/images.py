@@ -141,9 +141,10 @@ def by_channels(c: Fields, columns: int) -> np.ndarray:
     return np.arange(columns).reshape(-1, 3).T.reshape(-1)
 
 
+PATCH_BY_PIXELS = {"embeddings.patch_embedding": Part("v.patch_embd", columns=by_channels)}
 LFM2 = {
     **VIT,
-    "embeddings.patch_embedding": Part("v.patch_embd", columns=by_channels),
+    **PATCH_BY_PIXELS,
     "layer_norm": "mm.input_norm",
     "linear_1": "mm.1",
     "linear_2": "mm.2",
@@ -326,18 +327,32 @@ def llava_next(s: Settings) -> Keys:
     return keys | {"image_grid_pinpoints": flat_sizes, "mm_patch_merge_type": "spatial_unpad"}
 
 
+def of_any_shape(s: Settings) -> Keys:
+    """Of encoders with a table of positions for a square of `num_patches`, which is resized."""
+    count = s.vision.integer("num_patches", default=256)
+    across = math.isqrt(count)
+    if across * across != count:
+        raise s.vision.wrong("num_patches", count, "a square")
+    image = across * side(s.vision, "patch_size", 1 << 10)
+    vision = Fields({**s.vision.values, "image_size": image}, s.vision.where)
+    return usual(Settings(s.model, vision, s.images), [0.5] * 3, [0.5] * 3)
+
+
+def siglip2(s: Settings) -> Keys:
+    """Pictures have any shape, up to a number of patches."""
+    s.vision.require("vision_use_head", True, default=True)
+    keys = of_any_shape(s)
+    patch = keys["patch_size"]
+    s.images.require("patch_size", patch, default=patch)
+    most = s.images.integer("max_num_patches", default=256, high=1 << 14)
+    return keys | {"image_max_pixels": most * patch**2, "resample": s.images.integer("resample", default=2, high=3)}
+
+
 def lfm2(s: Settings) -> Keys:
     """Pictures have any shape; large ones are in tiles."""
     s.model.require("projector_hidden_act", "gelu", default="gelu")
     s.model.require("vision_feature_layer", -1, default=-1)
-    patch = side(s.vision, "patch_size", 1 << 10)
-    count, merge = (
-        s.vision.integer("num_patches", default=256),
-        s.model.integer("downsample_factor", default=2, high=64),
-    )
-    across = math.isqrt(count)
-    if across * across != count:
-        raise s.vision.wrong("num_patches", count, "a square")
+    patch, merge = side(s.vision, "patch_size", 1 << 10), s.model.integer("downsample_factor", default=2, high=64)
     s.images.require("encoder_patch_size", patch, default=patch)
     s.images.require("downsample_factor", merge, default=merge)
     s.images.require("max_pixels_tolerance", 2.0, default=2.0)
@@ -349,8 +364,7 @@ def lfm2(s: Settings) -> Keys:
     if not s.images.flag("do_image_splitting", True):
         tiles = [1, 1]
     tokens = [s.images.integer(f"{name}_image_tokens", default=n) for name, n in (("min", 64), ("max", 256))]
-    vision = Fields({**s.vision.values, "image_size": across * patch}, s.vision.where)
-    return usual(Settings(s.model, vision, s.images), [0.5] * 3, [0.5] * 3) | {
+    return of_any_shape(s) | {
         "projector.scale_factor": merge, "preproc_min_tiles": tiles[0], "preproc_max_tiles": tiles[1],
         "preproc_image_size": tile, "image_min_pixels": tokens[0] * (patch * merge) ** 2,
         "image_max_pixels": tokens[1] * (patch * merge) ** 2,
@@ -636,6 +650,8 @@ ROWS = [
              CLIP_VISION),
     ImageRow("SiglipModel", "siglip", {**VIT, **HEAD}, siglip, ("embeddings.position_ids",),
              {**VIT_BASE, "patch_size": 16}),
+    ImageRow("Siglip2Model", "siglip2", {**VIT, **HEAD, **PATCH_BY_PIXELS}, siglip2, ("embeddings.position_ids",),
+             {**VIT_BASE, "patch_size": 16, "hidden_act": "gelu_pytorch_tanh"}),
     ImageRow("LlavaForConditionalGeneration", "mlp", {**VIT, "linear_1": "mm.0", "linear_2": "mm.2"}, llava,
              ("post_layernorm", "embeddings.position_ids", "head.*")),
     ImageRow("LlavaNextForConditionalGeneration", "mlp",

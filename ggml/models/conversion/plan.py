@@ -53,6 +53,7 @@ SUBLAYER = re.compile(r"(block\.\d+\.layer|[._]lora|x_proj)\.(\d)")
 LAYER = re.compile(r"layers\.(\d+)\.")
 # Parts beside Qwen's layers that predict further tokens, by the names that others have for them
 BEHIND = {"fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "shared_head.norm"}
+ADAPTED = ".parametrizations.weight"
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 ENDS = (".weight", ".bias", ".scale", ".")  # of names that are complete
 F32, BF16 = ggml.GGML_TYPE_F32, ggml.GGML_TYPE_BF16
@@ -152,7 +153,8 @@ def minicpm_v(c: Fields) -> tuple[str, int]:
 
 
 def bare(name: str) -> str:
-    """The name of a tensor without a prefix."""
+    """The name of a tensor without a prefix; of a matrix with adapters for tasks (tasks.py) that of the matrix."""
+    name = name.replace(ADAPTED + ".original", ".weight")
     name = next((name[len(prefix) :] for prefix in PREFIXES if name.startswith(prefix)), name)
     return SUBLAYER.sub(r"\1_\2", name)
 

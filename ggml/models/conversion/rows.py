@@ -910,6 +910,14 @@ def jina_bert3(c: Fields) -> Keys:
     return {**sizes(c), **layer_norms(c), **rotation(c), "attention.causal": False, **token_types(c)}
 
 
+def jina_bert3_tasks(c: Fields) -> Keys:
+    """As its authors save it: with an adapter for each task, see tasks.py."""
+    c = Fields({"rope_theta": c.number("rotary_emb_base", default=20000.0, low=1e-6), **c.values}, c.where)
+    keys = jina_bert3(c)
+    keys["context_length"] -= first_position(c)
+    return keys
+
+
 NOMIC_MOE_ROW = Row("NomicBertModel", "nomic-bert-moe", NOMIC_MOE, nomic_bert_moe,
                     dropped=(*HEADS, "encoder.layers.{}.mlp.experts.bias"),
                     when=lambda c: bool(c.values.get("num_experts")))  # fmt: skip
@@ -918,6 +926,9 @@ MODERN_BERT_ROW = Row("ModernBertModel ModernBertForMaskedLM", "modern-bert", MO
 BERT_ROW = Row("BertModel BertForMaskedLM", "bert", BERT, bert, dropped=HEADS)
 ROBERTA_ROW = Row("RobertaModel RobertaForMaskedLM XLMRobertaModel XLMRobertaForMaskedLM", "bert", ROBERTA, roberta,
                   dropped=HEADS)  # fmt: skip
+JINA3_ROW = Row("XLMRobertaModel XLMRobertaLoRA", "jina-bert-v3", JINA3, jina_bert3_tasks,
+                dropped=(*HEADS, "pooler.dense.*", "*.lora_A", "*.lora_B"),
+                when=lambda c: c.values.get("position_embedding_type") == "rotary")  # fmt: skip
 QWEN2_ROW = Row("Qwen2ForCausalLM Qwen2Model", "qwen2", DECODER, qwen, dropped=DROPPED)
 QWEN3_ROW = Row("Qwen3ForCausalLM Qwen3Model", "qwen3", {**DECODER, **HEAD_NORMS}, qwen, dropped=DROPPED)
 ROWS = [
@@ -974,6 +985,7 @@ ROWS = [
     Row("GPT2LMHeadModel GPT2Model", "gpt2", GPT2, gpt2, dropped=("h.{}.attn.bias", "h.{}.attn.masked_bias")),
     *clip.ROWS,
     BERT_ROW,
+    JINA3_ROW,  # before another one of its class
     ROBERTA_ROW,
     Row("T5ForConditionalGeneration UMT5ForConditionalGeneration", "t5", t5.NAMES, t5.encoder_decoder,
         dropped=t5.UNUSED),

@@ -12,7 +12,6 @@ from ..chat.conversation import Conversations, Question
 from ..chat.tools import checked_tools
 from ..run.batch import Batch, whole_length
 from ..run.decoder import STEP
-from ..run.encoder_decoder import has_decoder
 from ..run.runner import Runner
 from ..run.sequences import WORTHWHILE, Sequences, common_length
 from ..sample.chain import NEW_SEEDS, SETTINGS, Sampler, file_settings
@@ -52,7 +51,7 @@ class Generating:
             lacking = [(text, self._lacking(sequences, text)) for text in texts]
             lacking.sort(key=lambda item: len(item[1]))
             exact = any(text.exact for text in texts)
-            guessed = {} if exact and sequences.memory.states else guesses_of(lacking, room)
+            guessed = guesses_of(lacking, room)
             room -= sum(map(len, guessed.values()))
             batch = Batch()
             rows: list[tuple[Generation, slice, list[int]]] = []
@@ -194,8 +193,10 @@ class Generating:
         draft: Any = None,
         adapter: str | None = None,
     ) -> Generation:
-        translates = has_decoder(self.runner.config)
-        self.runner.check(caller) if translates else self.runner.causal(caller)
+        self.runner.check(caller)
+        translates = self.runner.decodings is not None
+        if not translates:
+            self.runner.causal(caller)
         check_options(max_tokens, overflow, logprobs)
         self.runner.check_adapter(caller, adapter)
         ids = self.prompts.ids(caller, prompt, special)
@@ -204,7 +205,7 @@ class Generating:
         if translates:
             if draft is not None:
                 raise ValueError(f"{caller}: draft is given: models with an encoder beside the decoder take none")
-            return self.translating.text(ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs)
+            return self.translating.text(ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, adapter)
         guesses = speculation(caller, self.runner, draft, exact)
         text = Generation(self, ids, sampler, max_tokens, stop_strings(stop), overflow, logprobs, exact, shown, guesses)
         text.adapter = adapter
@@ -353,7 +354,7 @@ class Generating:
         """Pieces of several texts: each waits for a free sequence, then goes on with the others."""
         scheduler, waiting = Scheduler(self), deque(texts)
         try:
-            if has_decoder(self.runner.config):
+            if self.runner.decodings is not None:
                 yield from self.translating.together(texts)
                 waiting.clear()
             while waiting or scheduler.active:

@@ -361,7 +361,8 @@ def speculation(caller: str, runner: Runner, draft: Any, exact: bool) -> Specula
         source = Function(draft, runner.config.n_vocab)
     else:
         raise TypeError(f"{caller}: draft is a {type(draft).__name__}: need 'ngram', 'mtp', a Model or a function")
-    return Speculation(source, ROWS_QUANTISED - 1 if exact else 0)
+    states = runner.memory is not None and bool(runner.memory.states)  # tokens behind a wrong guess take further steps
+    return Speculation(source, ROWS_QUANTISED - 1 if exact and not states else 0)
 
 
 def check_vocabularies(caller: str, runner: Runner, other: Runner) -> None:

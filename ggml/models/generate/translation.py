@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Generator, Sequence
 
-from ..._errors import named
-from ..run.encoder_decoder import Decoding
-from ..run.lora import Lora
+from ..run.decodings import Decodings
 from ..run.runner import Runner
-from ..run.whole_texts import states_of
 from ..sample.chain import Sampler
 from .prompts import Prompts
 from .text import Generation
@@ -21,21 +17,17 @@ class Translating:
 
     def __init__(self, runner: Runner, prompts: Prompts) -> None:
         self.runner, self.prompts = runner, prompts
-        # with the adapters that were in use
-        self._decodings: weakref.WeakKeyDictionary[Generation, tuple[Decoding, list[Lora]]] = (
-            weakref.WeakKeyDictionary()
-        )
 
     def text(
         self, ids: Sequence[int], sampler: Sampler, max_tokens: int | None, stop: Sequence[str], overflow: str,
-        logprobs: int | None,
+        logprobs: int | None, adapter: str | None,
     ) -> Generation:  # fmt: skip
         """The text that is written while a prompt is read; see Generating.generate."""
         if overflow == "shift":
             raise ValueError("generate: overflow is 'shift': need 'stop' or 'error' for a model with an encoder")
         start = self.runner.config.own["decoder_start"]
         text = Generation(self, [start], sampler, max_tokens, stop, overflow, logprobs)
-        text.prompt_ids = list(ids)
+        text.prompt_ids, text.adapter = list(ids), adapter
         return text
 
     def advance(self, texts: Sequence[Generation]) -> dict[Generation, Exception]:
@@ -47,12 +39,13 @@ class Translating:
                 raise RuntimeError(
                     f"generate: the context of {self.runner.n_ctx} tokens is full: generate with overflow='stop'"
                 )
-            decoding = self._decoding(text)
+            sequences = self.runner.decodings
+            assert sequences is not None
+            lacking = self._lacking(sequences, text)
+            assert text.sequence is not None and (held := sequences.items[text.sequence]) is not None
             # a filter may call the model: the logits are kept before the token is chosen
-            logits = decoding.append(text.context[len(decoding.ids) :])[-1].copy()
+            logits = held.append(lacking)[-1].copy()
             text.accept(logits)
-            if text.finish_reason is not None:
-                self._decodings.pop(text)[0].close()
         return {}
 
     def together(self, texts: Sequence[Generation]) -> Generator[tuple[int, str], None, None]:
@@ -69,14 +62,12 @@ class Translating:
                     yield index, text.pending.pop(0)
             active = [item for item in active if item[1].finish_reason is None]
 
-    def _decoding(self, text: Generation) -> Decoding:
-        """The decoder of a text: a new one at its beginning, and after a change of the adapters."""
-        decoding, loras = self._decodings.get(text, (None, None))
-        if decoding is None or loras is not self.runner.loras:
-            if decoding is not None:
-                decoding.close()
-            states = states_of(self.runner, [text.prompt_ids])[0]
-            with named("generate"):
-                decoding = Decoding(self.runner.parts(), states, self.runner.threads)
-            self._decodings[text] = decoding, self.runner.loras
-        return decoding
+    def _lacking(self, sequences: Decodings, text: Generation) -> list[int]:
+        """Gives a text a sequence; returns the tokens that it lacks."""
+        read, adapter = text.prompt_ids, text.adapter
+        if text.cached is None:
+            text.cached = 0 if sequences.knows(read, adapter) is None else len(read)
+        if text.sequence is None:
+            text.sequence = sequences.free(read, adapter)
+        sequences.claim(text.sequence, text)
+        return sequences.prepare(text.sequence, read, text.context, adapter)

@@ -6,7 +6,6 @@ import os
 
 from ..._errors import named
 from ..arch.base import Pair
-from .encoder_decoder import has_decoder
 from .graphs import Shape, Step
 from .lora import Lora
 from .runner import Runner
@@ -58,7 +57,7 @@ class Adapting:
         Raises:
             TypeError: the name is no text.
             ValueError: there is an adapter of this name, the file is not an adapter, does not fit the model, or has
-                matrices of experts; or the model is divided among ranks, or has an encoder beside its decoder.
+                matrices of experts; or the model is divided among ranks.
             OSError: the file cannot be read.
         """
         runner = self.runner
@@ -66,8 +65,6 @@ class Adapting:
             raise TypeError(f"add_adapter: the name is a {type(name).__name__}: need a str")
         with runner.lock:
             runner.check_undivided("add_adapter")
-            if has_decoder(runner.config):
-                runner.causal("add_adapter")
             if name in runner.named_loras:
                 raise ValueError(f"add_adapter: there is an adapter {name!r} already")
             lora = Lora(path, runner.weights, runner.config.arch, scale, runner.mmap)

@@ -118,6 +118,7 @@ class Step(Prepared):
         super().__init__()
         self.shape, self.threads = shape, threads
         self.used = shape.tokens  # tokens that count; those behind them only fill the shape
+        self.padded: np.ndarray | None = None  # of texts without memory: the tokens that count
         self.rows: slice | list[int] = slice(None)
         self._windows_alone = parts.config.whole_pictures_in_windows
         self.filled: list[np.ndarray] = []
@@ -291,8 +292,14 @@ class Step(Prepared):
     def traced(self) -> dict[str, np.ndarray]:
         """The points that are looked at, of the tokens that count."""
         used, all_rows = self.used, self.shape.tokens
+
+        def counting(values: np.ndarray) -> np.ndarray:
+            if self.padded is None:
+                return values[: len(values) * used // all_rows]
+            return values.reshape(all_rows, -1)[self.padded].reshape(-1, values.shape[1])
+
         return {
-            name: values[self.rows] if name in self._of_results else values[: len(values) * used // all_rows]
+            name: values[self.rows] if name in self._of_results and self.padded is None else counting(values)
             for name, values in self._traced.items()
         }
 

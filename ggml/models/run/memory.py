@@ -266,6 +266,7 @@ class Memory:
             for held in sequences:
                 seen = self.restored(held)
                 again.append(held.ids[seen:])
+                held.exact = min(held.exact, seen)  # whether the others are again exact depends on the caller
                 held.cut(seen)
             yield again
         except BaseException:

@@ -20,7 +20,8 @@ from ..files.large_pages import use_large_pages
 from ..files.model_file import Metadata
 from .batch import Batch, ImageToken
 from .decoder import STEP, Decoder
-from .encoder_decoder import has_decoder
+from .decodings import Decodings
+from .encoder_decoder import has_decoder, points_of_decoder
 from .graphs import GraphPool, Parts, Shape, Step
 from .lora import Lora
 from .memory import Memory
@@ -45,7 +46,8 @@ class Runner(LockOwner):
         n_ctx, n_seq: most tokens of a sequence, and the number of sequences.
         split: of a model that is divided among ranks, this rank's part; else None.
         memory, sequences, decoder: what the layers keep of the sequences, who these are, and what appends tokens to
-            them; None of a model that gives embeddings only.
+            them; None of a model that gives embeddings only, or has an encoder beside its decoder.
+        decodings: of a model with an encoder and a decoder, the sequences; else None.
         graphs: the graphs that are prepared.
         points: the names of the values that can be traced and changed.
         loras, edits, tracer: what graphs are built of beside the weights.
@@ -87,6 +89,7 @@ class Runner(LockOwner):
         self.memory: Memory | None = None
         self.sequences: Sequences | None = None
         self.decoder: Decoder | None = None
+        self.decodings: Decodings | None = None
         self.threads = -1 if threads is None else threads
         self.mmap = bool(mmap)
         if split != "tensor":
@@ -153,7 +156,10 @@ class Runner(LockOwner):
         # the first graph shows whether all tensors are there and fit, and which points there are
         with naming(self.file.path), named("load"):
             first = self.graph_of_a_token()
-        self.points = first.points
+            self.points = first.points
+            if has_decoder(self.config):
+                self.points += points_of_decoder(self.parts())
+                self.decodings = Decodings(self)
 
     def __del__(self) -> None:
         if hasattr(self, "_lock"):
@@ -176,6 +182,9 @@ class Runner(LockOwner):
             if self.memory is not None:
                 self.memory.close()
                 self.memory = self.sequences = self.decoder = None
+            if self.decodings is not None:
+                self.decodings.forget()
+                self.decodings = None
             for lora in (*self.loras, *self.named_loras.values()):
                 lora.close()
             self.loras, self.named_loras = [], {}
@@ -213,7 +222,7 @@ class Runner(LockOwner):
         """The sequences of a model that predicts tokens."""
         self.check(caller)
         if self.sequences is None:
-            gives = "has an encoder beside its decoder" if has_decoder(self.config) else "gives embeddings only"
+            gives = "gives embeddings only" if self.decodings is None else "has an encoder beside its decoder"
             raise ValueError(f"{caller}: a model of architecture {self.config.arch!r} {gives}")
         return self.sequences
 
@@ -241,11 +250,15 @@ class Runner(LockOwner):
         """Empties all sequences; the texts that go on compute their keys and values again."""
         if self.sequences is not None:
             self.sequences.forget()
+        if self.decodings is not None:
+            self.decodings.forget()
 
     def forget_text(self, owner: Any) -> None:
         """Frees what a text held that gave its sequence away."""
         if self.sequences is not None:
             self.sequences.parked.pop(owner, None)
+        if self.decodings is not None:
+            self.decodings.parked.pop(owner, None)
 
     def _after_lost_call(self) -> None:
         """See LockOwner: nobody knows how far the call came. Its graphs stay in memory, as they are."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .runner import Runner
+if TYPE_CHECKING:
+    from .runner import Runner
 
 
 def states_of(
@@ -38,6 +40,7 @@ def states_of(
         step.ids[i * length : i * length + len(text)] = text
         if types is not None:
             step.types[i * length : i * length + len(text)] = types[i]
+    step.padded = np.concatenate([i * length + np.arange(len(text)) for i, text in enumerate(texts)])
     runner.run(step)
     return [rows[: len(text)] for rows, text in zip(step.out.reshape(len(texts), length, -1), texts, strict=True)]
 

@@ -27,6 +27,11 @@ class Row(NamedTuple):
         """The number of targets."""
         return int((self.targets >= 0).sum())
 
+    @property
+    def n_tokens(self) -> int:
+        """The number of tokens."""
+        return int((self.texts >= 0).sum())
+
     def seen(self, window: int, chunked: bool = False, whole: bool = True) -> np.ndarray:
         """Which tokens (columns) each token (row) sees: bool [N, N].
 
@@ -42,6 +47,39 @@ class Row(NamedTuple):
         for at, token in self.pictures.items():
             seen[at, at : at + token.after * whole + 1] = True
         return seen
+
+
+class PairRow(NamedTuple):
+    """A text of N places that an encoder reads, and one of M places that a decoder writes; see Row."""
+
+    ids: np.ndarray  # i32 [N]
+    n_read: int  # so many of them are tokens, the first ones
+    written: np.ndarray  # i32 [M]: what the decoder sees
+    targets: np.ndarray  # i32 [M]
+
+    @property
+    def pictures(self) -> dict[int, ImageToken]:
+        """None."""
+        return {}
+
+    @property
+    def positions(self) -> np.ndarray:
+        """i32 [4, N], which no layer of an encoder with distances reads."""
+        return np.zeros((4, len(self.ids)), np.int32)
+
+    @property
+    def n_targets(self) -> int:
+        """The number of targets."""
+        return int((self.targets >= 0).sum())
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of tokens that are read and written."""
+        return self.n_read + self.n_targets
+
+    def seen(self, window: int, chunked: bool = False, whole: bool = True) -> np.ndarray:
+        """Which places (columns) each token (row) of the encoder sees: bool [N, N]."""
+        return np.tile(np.arange(len(self.ids)) < self.n_read, (len(self.ids), 1))
 
 
 class Example(NamedTuple):
@@ -219,6 +257,44 @@ def examples_of(data: Any, ids_of: Callable[[Any], list[int]], chat: Callable[[C
     if not found:
         raise ValueError("finetune: the data has no text with at least two tokens")
     return found
+
+
+def pairs_of(data: Any, ids_of: Callable[[Any], list[int]]) -> list[tuple[list[int], list[int]]]:
+    """The pairs of a text that is read and one that is written, in what a caller gives.
+
+    Raises:
+        TypeError: data is of another kind.
+    """
+    need = "need a list of pairs of texts, which the encoder reads and the decoder writes"
+    if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Sequence):
+        raise TypeError(f"finetune: data is a {type(data).__name__}: {need}")
+    for i, item in enumerate(data):
+        texts = item if isinstance(item, (list, tuple)) and len(item) == 2 else ()
+        if not texts or not all(isinstance(text, (str, bytes)) or _is_ids(text) for text in texts):
+            raise TypeError(f"finetune: item {i} of the data is {str(item)[:60]!r}: {need}")
+    return [(ids_of(read), ids_of(written)) for read, written in data]
+
+
+def pair_rows(pairs: Sequence[tuple[list[int], list[int]]], sizes: tuple[int, int], start: int) -> list[PairRow]:
+    """Pairs of at most `sizes` tokens as rows; `start` is the token with which the decoder's texts begin."""
+
+    def padded(ids: Sequence[int], size: int, rest: int) -> np.ndarray:
+        return np.array([*ids, *[rest] * (size - len(ids))], np.int32)
+
+    return [
+        PairRow(padded(read, sizes[0], 0), len(read), padded([start, *written[:-1]], sizes[1], 0),
+                padded(written, sizes[1], -1))
+        for read, written in pairs
+    ]  # fmt: skip
+
+
+def sizes_of(pairs: Sequence[tuple[list[int], list[int]]], most: int) -> tuple[int, int]:
+    """Places for the longest texts that are read and written."""
+    longest = [max(map(len, texts)) for texts in zip(*pairs, strict=True)]
+    if max(longest) > most:
+        raise ValueError(f"finetune: a text has {max(longest)} tokens: need at most {most} (tokens)")
+    read, written = (-(-n // 8) * 8 for n in longest)
+    return read, written
 
 
 def _is_ids(data: Any) -> bool:

@@ -15,13 +15,14 @@ from ..generate.images import Images, has_images
 from ..generate.prompts import Prompts
 from ..run.runner import Runner
 from .adapter import Adapter
-from .data import Row, chat_example, divide, examples_of, rows
+from .data import PairRow, Row, chat_example, divide, examples_of, pair_rows, pairs_of, rows, sizes_of
 from .graph import Trainer
 from .report import FinetuneResult, FinetuneStep, draw, progress_report
 from .run import Options, Path, Run
 from .unsaved import NotSaved
 
-TARGETS = tuple(f"blk.*.{kind}" for kind in ("attn_*", "ffn_*", "ssm_*", "shortconv.*", "time_mix_*", "channel_mix_*"))
+KINDS = ("attn_*", "cross_attn_*", "ffn_*", "ssm_*", "shortconv.*", "time_mix_*", "channel_mix_*")
+TARGETS = tuple(f"{side}blk.*.{kind}" for side in ("", "enc.", "dec.") for kind in KINDS)
 VALIDATION_ROWS = 8  # most rows of the data that measure the loss
 
 
@@ -35,11 +36,38 @@ def check_files(inputs: Iterable[Path], lora: Path, state: Path | None, resume: 
         raise ValueError("finetune: resume needs the state file")
 
 
+def share(value: float) -> None:
+    """Refuses a share of the data that is out of range."""
+    if not 0 <= value < 1:
+        raise ValueError(f"finetune: validation is {value!r}: need a share from 0 to below 1, or data")
+
+
 class Finetuning:
     """Trains adapters; see Model."""
 
     def __init__(self, runner: Runner, prompts: Prompts, images: Images) -> None:
         self.runner, self.prompts, self.images = runner, prompts, images
+
+    def pairs(self, data: Any, validation: Any, tokens: int) -> tuple[list[PairRow], list[PairRow]]:
+        """The rows to train on, and those of the validation, of a model with an encoder and a decoder."""
+
+        def pairs(source: Any) -> list[tuple[list[int], list[int]]]:
+            return pairs_of(source, lambda text: self.prompts.ids("finetune", text))
+
+        train, held_out = pairs(data), []
+        if isinstance(validation, (int, float)):
+            share(validation)
+            cut = max(1, round(len(train) * (1 - validation)))
+            train, held_out = train[:cut], train[cut:]
+        else:
+            held_out = pairs(validation)
+        if not train:
+            raise ValueError("finetune: there is nothing to train on")
+        sizes, start = sizes_of([*train, *held_out], tokens), self.runner.config.own["decoder_start"]
+        made, measured = (pair_rows(some, sizes, start) for some in (train, held_out))
+        if isinstance(validation, (int, float)):
+            measured = measured[:: -(-len(measured) // VALIDATION_ROWS) or 1]
+        return made, measured
 
     def rows(self, data: Any, validation: Any, tokens: int) -> tuple[list[Row], list[Row]]:
         """The rows to train on, and those of the validation."""
@@ -64,8 +92,7 @@ class Finetuning:
         train = examples(data)
         bos = self.runner.metadata.get("tokenizer.ggml.bos_token_id")
         if isinstance(validation, (int, float)):
-            if not 0 <= validation < 1:
-                raise ValueError(f"finetune: validation is {validation!r}: need a share from 0 to below 1, or data")
+            share(validation)
             train, held_out = divide(train, validation, bos)
         else:
             held_out = examples(validation)
@@ -122,6 +149,7 @@ class Finetuning:
             data: a text (str, bytes or token ids), or a list of texts, or a list of conversations, each a list of
                 {"role", "content"} messages, of which the answers are learned. Messages may have pictures, as in
                 `chat`, and ids those of image_tokens: the encoder stays as it is, and its embeddings are not learned.
+                For a model with an encoder and a decoder a list of pairs of texts: what is read, what is written.
             lora: the GGUF file to write; it is written at each validation and at the end.
             rank: columns of the pairs, 1 to 1,024.
             alpha: scale of the pairs; None for twice the rank.
@@ -133,7 +161,7 @@ class Finetuning:
             clip: the gradients are scaled down to this norm if theirs is larger; 0 for no limit.
             accumulate: rows of tokens in a step, whose gradients are summed.
             tokens: tokens of a row, from 2 to n_ctx; None for 512 or n_ctx. Short texts share a row without seeing each
-                other.
+                other. Of pairs the most tokens of a text; each is a row.
             validation: share of the data, at its end, that is not trained on and measures the loss (at most 8 rows of
                 it); or data of its own, of the same kinds, of which all is measured; 0 for none.
             validate_every: steps between two validations; None for a tenth of all steps, and 10 at least.
@@ -163,7 +191,9 @@ class Finetuning:
         calls = (callbacks,) if callable(callbacks) else tuple(callbacks)
         with self.runner.lock:
             self.runner.check_undivided("finetune")
-            self.runner.causal("finetune")
+            translates = self.runner.decodings is not None
+            if not translates:
+                self.runner.causal("finetune")
             options = Options(
                 self.runner.n_ctx,
                 rank,
@@ -178,7 +208,8 @@ class Finetuning:
                 seed,
                 checkpoint,
             )
-            train, held_out = self.rows(data, validation, options.tokens)
+            train, held_out = (self.pairs if translates else self.rows)(data, validation, options.tokens)
+            size, written = (len(train[0].ids), len(train[0].targets)) if translates else (options.tokens, 0)
             shapes = self.shapes(targets)
             with ExitStack() as stack:
                 adapter = Adapter(shapes, options.rank, options.alpha, options.seed, self.runner.threads)
@@ -186,7 +217,7 @@ class Finetuning:
                 closing.callback(adapter.close)
                 parts = self.runner.parts(plain=True)
                 pictures = any(row.pictures for row in (*train, *held_out))
-                trainer = Trainer(parts, adapter, options.tokens, options.checkpoint, self.runner.threads, pictures)
+                trainer = Trainer(parts, adapter, size, options.checkpoint, self.runner.threads, pictures, written)
                 stack.callback(trainer.close)
                 run = Run(trainer, adapter, self.runner.config.arch, options, train, held_out, lora, state)
                 run.check_space()

@@ -14,7 +14,6 @@ from ..._errors import named
 from ..arch import FAMILIES
 from ..arch.base import Builder, Inputs
 from ..generate.prompts import Prompts
-from ..run.encoder_decoder import has_decoder
 from ..run.graphs import NODES_PER_LAYER
 from ..run.runner import Runner
 from .data import Row
@@ -53,7 +52,7 @@ class Gradients:
         with self.runner.lock:
             self.runner.check_undivided("gradients")
             read: list[int] = []
-            if has_decoder(self.runner.config):
+            if self.runner.decodings is not None:
                 if decoder is None:
                     raise ValueError("gradients: decoder is missing: need the text of the decoder")
                 read, ids = self.prompts.ids("gradients", ids), decoder
@@ -111,11 +110,8 @@ class Gradients:
         g, between = builder(tokens, False)
         hidden = np.triu(np.full((len(tokens), len(tokens)), -np.inf), 1)
         mask = ggml.ggml_reshape_2d(values, with_values(values, F32, hidden), len(tokens), len(tokens))
-        x = g.embedding(g.inputs.ids, "token_embd", config.n_vocab)
-        for i in range(config.own["decoder_layers"]):
-            cross = module.cross_keys_values(g, i, states)
-            x = module.decoder_layer(g, i, x, between, mask, lambda k, v: (k, v), cross)
-        return module.logits(g, x)
+        cross = module.cross_keys_values(g, states)
+        return module.logits(g, module.decode(g, between, mask, lambda i, k, v: (k, v), cross))
 
     def _layers(self, g: Builder) -> Any:
         """The result of the last layer."""

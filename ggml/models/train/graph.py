@@ -20,9 +20,10 @@ from ..arch import FAMILIES, caches_of
 from ..arch.base import Builder, Inputs
 from ..arch.keeps import Shared
 from ..files.config import Config
+from ..run.encoder_decoder import has_decoder
 from ..run.graphs import NODES_PER_LAYER, Parts
 from .adapter import Adapter
-from .data import Row
+from .data import PairRow, Row
 from .segment import Segment
 
 F16, F32, I32 = ggml.GGML_TYPE_F16, ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I32
@@ -51,14 +52,15 @@ class RowInputs:
         vectors = ggml.ggml_new_tensor_2d(ctx, F32, config.n_input, tokens) if pictures else None
         texts = ggml.ggml_new_tensor_2d(ctx, F32, 1, tokens) if pictures else None
         places = ggml.ggml_new_tensor_1d(ctx, I32, 4 * tokens) if pictures and config.sections else None
-        self.inputs = Inputs(ids, positions, masks, 1, vectors=vectors, texts=texts, places=places)
+        buckets = buckets_of(ctx, config, tokens, True) if has_decoder(config) else None
+        self.inputs = Inputs(ids, positions, masks, 1, vectors=vectors, texts=texts, places=places, buckets=buckets)
         self._vectors, self._texts, self._places = (
             None if t is None else to_numpy(t) for t in (vectors, texts, places)
         )
         self._ids, self._positions = to_numpy(ids), to_numpy(positions)
         self._masks = {k: to_numpy(mask).reshape(tokens, tokens) for k, mask in masks.items() if mask is not None}
 
-    def fill(self, row: Row) -> None:
+    def fill(self, row: Row | PairRow) -> None:
         """Makes the graphs compute a row."""
         self._ids[:], self._positions[:] = row.ids, row.positions[0]
         if self._places is not None:
@@ -70,6 +72,15 @@ class RowInputs:
         for local, mask in self._masks.items():
             seen = row.seen(self._window if local else 0, self._chunked, local or not self._windows_alone)
             mask[...] = np.where(seen, np.float16(0), np.float16(-np.inf))
+
+
+def buckets_of(ctx: Any, config: Config, tokens: int, both: bool) -> Any:
+    """The buckets of the distances between tokens, i32 [N N], see arch/t5.py; `both`: also to later ones."""
+    place = np.arange(tokens)
+    tensor = ggml.ggml_new_tensor_1d(ctx, I32, tokens * tokens)
+    found = FAMILIES[config.arch].module.bucket(place - place[:, None], config.own["buckets"], both)
+    to_numpy(tensor)[:] = found.reshape(-1)
+    return tensor
 
 
 class Nodes:
@@ -138,16 +149,16 @@ class Head:
 
         self.segment = Segment(x, None, loss, adapter, 256, threads)
 
-    def loss(self, x: np.ndarray, targets: np.ndarray, total: int, dx: np.ndarray | None) -> float:
+    def loss(self, x: np.ndarray, row: Row | PairRow, total: int, dx: np.ndarray | None) -> float:
         """The sum of the losses of all targets, divided by `total`.
 
         Args:
             x: f32 [N, C], the last layer's result.
-            targets: i32 [N], -1 where a token has none.
+            row: has the targets.
             total: number by which the loss and its gradient are divided.
             dx: receives the gradient with respect to x; the adapter's gradients are added to. None for neither.
         """
-        segment, loss = self.segment, 0.0
+        segment, loss, targets = self.segment, 0.0, row.targets
         assert segment.x is not None
         places = np.flatnonzero(targets >= 0)
         size = len(self._labels)
@@ -172,6 +183,57 @@ class Head:
         self.segment.close()
 
 
+class Writing(Nodes):
+    """The loss of what a decoder writes, of the last layer's result of its encoder; takes the place of Head.
+
+    Args:
+        ctx: context that receives the inputs.
+        parts: what the model consists of.
+        sizes: N, the places of the encoder's text, and M, those of the decoder's.
+        adapter: the trained pairs.
+        threads: threads to compute with.
+    """
+
+    def __init__(self, ctx: Any, parts: Parts, sizes: tuple[int, int], adapter: Adapter, threads: int) -> None:
+        config, (n_read, n) = parts.config, sizes
+        module, layers = FAMILIES[config.arch].module, config.own["decoder_layers"]
+        ids, buckets = ggml.ggml_new_tensor_1d(ctx, I32, n), buckets_of(ctx, config, n, False)
+        x, labels = (ggml.ggml_new_tensor_2d(ctx, F32, *ne) for ne in ((config.n_embd, n_read), (config.n_vocab, n)))
+        before, read = (ggml.ggml_new_tensor_2d(ctx, F32, places, n) for places in (n, n_read))
+        ggml.ggml_set_param(x)
+        super().__init__(parts, adapter, Inputs(ids, ids, {False: None}, 1))
+        self._ids, self._labels, self._read = to_numpy(ids), to_numpy(labels), to_numpy(read)
+        self._labels[...], to_numpy(before)[...] = 0, np.triu(np.full((n, n), -np.inf, np.float32), 1)
+
+        def loss(nodes: Any) -> Any:
+            g = self._builder(nodes)
+            cross = module.cross_keys_values(g, module.head(g, x))
+            states = module.decode(g, buckets, before, lambda i, k, v: (k, v), cross, read)
+            return ggml.ggml_cross_entropy_loss(nodes, module.logits(g, states), labels)
+
+        self.segment = Segment(x, None, loss, adapter, NODES_PER_LAYER * (2 * layers + 1), threads)
+
+    def loss(self, x: np.ndarray, row: Row | PairRow, total: int, dx: np.ndarray | None) -> float:
+        """See Head.loss."""
+        assert isinstance(row, PairRow) and self.segment.x is not None
+        places = np.flatnonzero(row.targets >= 0)
+        self.segment.x[...], self._ids[:] = x, row.written
+        self._read[...] = np.where(np.arange(len(row.ids)) < row.n_read, np.float32(0), np.float32(-np.inf))
+        # the node divides by its number of rows, and rows without a label contribute nothing
+        self._labels[places, row.targets[places]] = len(row.targets) / total
+        loss = float(self.segment.forward().item())
+        if dx is not None:
+            self.segment.backward()
+            assert self.segment.dx is not None
+            dx[...] = self.segment.dx
+        self._labels[places, row.targets[places]] = 0
+        return loss
+
+    def close(self) -> None:
+        self._ids = self._labels = self._read = np.empty(0)
+        self.segment.close()
+
+
 class Trainer:
     """Computes the loss of rows of tokens and its gradients with respect to an adapter.
 
@@ -182,16 +244,18 @@ class Trainer:
         checkpoint: True to keep the activations of one layer at a time and to compute the others again.
         threads: threads to compute with.
         pictures: whether rows may have embeddings of pictures.
+        written: of a model with an encoder and a decoder M, the places of what the decoder writes; else 0.
     """
 
     def __init__(
-        self, parts: Parts, adapter: Adapter, tokens: int, checkpoint: bool, threads: int, pictures: bool = False
-    ) -> None:
+        self, parts: Parts, adapter: Adapter, tokens: int, checkpoint: bool, threads: int, pictures: bool = False,
+        written: int = 0,
+    ) -> None:  # fmt: skip
         self.config, self.adapter, self.tokens, self.threads = parts.config, adapter, tokens, threads
-        self._pictures = pictures
+        self._pictures, self._written = pictures, written
         self.segments: list[Segment] = []
         self._embedding: Segment | None = None
-        self._head: Head | None = None
+        self._head: Head | Writing | None = None
         self._allocators: list[Any] = []
         self._ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
         try:
@@ -206,7 +270,10 @@ class Trainer:
         nodes = Nodes(parts, self.adapter, self._row.inputs)
         self._add_layers(nodes, 1 if checkpoint else c.n_layer)
         rows = max(1, min(n, HEAD_FLOATS // c.n_vocab))
-        self._head = Head(self._ctx, c, rows, nodes.logits, self.adapter, self.threads)
+        if self._written:
+            self._head = Writing(self._ctx, parts, (n, self._written), self.adapter, self.threads)
+        else:
+            self._head = Head(self._ctx, c, rows, nodes.logits, self.adapter, self.threads)
         assert self._embedding is not None
         self._place([self._embedding, *self.segments])
         self._place([self._head.segment])  # apart: it is computed while the activations of a segment are kept
@@ -217,7 +284,8 @@ class Trainer:
         Linked layers (see Family) are one segment.
         """
         c = self.config
-        trained = [int(name.split(".")[1]) for name in self.adapter.pairs if name.startswith("blk.")]
+        names = (name.removeprefix("enc.").split(".") for name in self.adapter.pairs)
+        trained = [int(name[1]) for name in names if name[0] == "blk"]
         first = min(trained, default=c.n_layer)  # all are computed without gradients if only the head is trained
         shared = any(isinstance(kept, Shared) for kept in caches_of(c))
         if FAMILIES[c.arch].linked or (trained and shared):  # a layer reads what another one has: one segment
@@ -250,7 +318,7 @@ class Trainer:
         """The memory of activations and gradients."""
         return sum(ggml.ggml_gallocr_get_buffer_size(a, 0) for a in self._allocators) + ggml.ggml_used_mem(self._ctx)
 
-    def loss(self, row: Row, total: int, gradients: bool = True) -> float:
+    def loss(self, row: Row | PairRow, total: int, gradients: bool = True) -> float:
         """The sum of the losses of a row's targets, divided by `total`.
 
         Args:
@@ -267,7 +335,7 @@ class Trainer:
             assert segment.x is not None
             segment.x[...] = x
             x = segment.forward()
-        loss = self._head.loss(x, row.targets, total, self._dy if gradients else None)
+        loss = self._head.loss(x, row, total, self._dy if gradients else None)
         if gradients:
             self._backward()
         return loss

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from .adapter import Adapter
-from .data import Row
+from .data import PairRow, Row
 from .graph import Trainer
 from .report import FinetuneResult, FinetuneStep
 from .state import load_state, save_adapter, save_state, sizes
@@ -21,6 +21,7 @@ from .unsaved import NotSaved, check_space
 
 CHECKPOINT_FROM = 1024  # tokens of a row from which on activations are computed again by default
 Path = str | os.PathLike[str]
+Rows = list[Row] | list[PairRow]
 
 
 @dataclass
@@ -71,8 +72,8 @@ class Run:
     """The steps of a training."""
 
     def __init__(
-        self, trainer: Trainer, adapter: Adapter, arch: str, options: Options, train: list[Row], held_out: list[Row],
-        lora: Path, state: Path | None,
+        self, trainer: Trainer, adapter: Adapter, arch: str, options: Options, train: Rows, held_out: Rows, lora: Path,
+        state: Path | None,
     ) -> None:  # fmt: skip
         self.trainer, self.adapter, self.arch, self.options = trainer, adapter, arch, options
         self.rows, self.held_out, self.lora, self.state = train, held_out, lora, state
@@ -141,7 +142,7 @@ class Run:
         """The learning rate of a step, counted from 0."""
         return self.options.rate * (1 + math.cos(math.pi * step / self.options.steps)) / 2
 
-    def step_rows(self, step: int) -> list[Row]:
+    def step_rows(self, step: int) -> list[Row | PairRow]:
         """The rows of a step: an epoch takes each once, in an order of its own."""
         first, count = step * self.options.accumulate, len(self.rows)
         numbers = [divmod(i, count) for i in range(first, first + self.options.accumulate)]
@@ -191,6 +192,6 @@ class Run:
                              "the matrices were not changed; try a lower rate")  # fmt: skip
         norm = self.adapter.step(rate, self.options.decay, self.options.clip)
         self.result.steps += 1
-        self.result.tokens += sum(int((row.texts >= 0).sum()) for row in batch)
+        self.result.tokens += sum(row.n_tokens for row in batch)
         self.result.losses.append(loss)
         return loss, norm

@@ -43,6 +43,7 @@ from . import (
     qwen3vl,
     qwen25vl,
     siglip,
+    siglip2,
 )
 
 
@@ -86,4 +87,5 @@ PROJECTORS = {
     "qwen3vl_merger": Projector(qwen3vl, QWEN),
     "clip": Projector(clip, "", ggml.ggml_gelu_erf, pooled=True),
     "siglip": Projector(siglip, "", pooled=True),
+    "siglip2": Projector(siglip2, "", pooled=True),
 }
