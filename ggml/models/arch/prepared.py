@@ -31,5 +31,9 @@ class Prepared(Owner):
             if (held := vars(self).get(name)) is not None:
                 keep(self, name, free, held)
 
+    def abandon(self) -> None:
+        """Leaves the graph in memory, as it is."""
+        vars(self).update(dict.fromkeys(FREE))
+
     def __del__(self) -> None:
         self.free()

@@ -348,4 +348,6 @@ class GraphPool:
 
     def abandon(self) -> None:
         """Leaves all graphs in memory, as they are: nobody knows what a call that is gone did with them."""
+        for step in self.steps.values():
+            step.abandon()
         self.steps = OrderedDict()
