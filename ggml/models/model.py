@@ -152,8 +152,9 @@ def load(
             "iq4_nl"; or two of them, of keys and of values.
         lora: paths of adapters.
         mmap: True to map the file and adapters; the weights of a model that generates text are copied to large pages,
-            in which each token takes less time, if there is enough memory. "shared" to leave them in the pages of the
-            file, which are read on first use and shared with other processes. False to read them into memory.
+            in which each token takes less time, as far as there is enough memory and a second suffices. "shared" to
+            leave them in the pages of the file, which are read on first use and shared with other processes. False to
+            read them into memory.
         comm: ggml.distributed.Communicator whose ranks compute together, or None. Each rank has its part of the weights
             and of the keys and values only; all ranks make the same calls and get the same results, which are those of
             one rank. See docs/distributed.md.

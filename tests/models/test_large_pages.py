@@ -50,6 +50,22 @@ def test_weights_move_to_large_pages(mmap, path, monkeypatch):
             assert of_the_file(model) <= 4 << 20  # what lies before the first and after the last
 
 
+def test_what_takes_longer_than_a_second_stays(path, monkeypatch):
+    monkeypatch.setattr(large_pages, "LEAST", 0)
+    monkeypatch.setattr(large_pages, "BLOCK", 5 << 20)
+    monkeypatch.setattr(large_pages, "has_large_pages", lambda: True)
+    now, starts = [0.0], []
+
+    def use(file, start, size):
+        starts.append(start)
+        now[0] += 0.4
+
+    monkeypatch.setattr(large_pages.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(large_pages.ggml.ext, "gguf_use_large_pages", use)
+    load(path, threads=1).close()
+    assert starts == [0, 5 << 20, 10 << 20]
+
+
 @pytest.mark.parametrize("where", ["free_memory", "has_large_pages"])
 def test_weights_stay_where_memory_is_short_or_the_system_has_no_large_pages(where, path, monkeypatch):
     monkeypatch.setattr(large_pages, "LEAST", 0)

@@ -6,13 +6,15 @@ time on looking up where they are, in a virtual machine up to half.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import ggml
 
-BLOCK = 64 << 20  # bytes that one call copies
+BLOCK = 32 << 20  # bytes that one call copies
+SECONDS = 1.0  # after which the rest stays: a virtual machine may get memory at less than half a gigabyte a second
 LEAST = 32 << 20  # bytes of data: fewer are found without delay
 KEPT = 8  # memory of which a part of 1 / KEPT stays free
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -62,6 +64,8 @@ def free_memory() -> tuple[int, int]:
 def use_large_pages(files: Sequence[Any]) -> None:
     """Moves the tensor data of mapped files to large pages, unless they are small or memory is short.
 
+    It takes about a second at most, whatever the size.
+
     Args:
         files: handles of GGUF contexts that map files.
     """
@@ -71,8 +75,11 @@ def use_large_pages(files: Sequence[Any]) -> None:
     free, total = free_memory()
     if free - sum(sizes) < total // KEPT:
         return
+    end = time.monotonic() + SECONDS
     for file, size in zip(files, sizes, strict=True):
         for start in range(0, size, BLOCK):  # an interrupt comes between two blocks
+            if time.monotonic() > end:
+                return
             ggml.ext.gguf_use_large_pages(file, start, min(BLOCK, size - start))
 
 
