@@ -5,7 +5,7 @@ import sys
 import threading
 import weakref
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_SetInterrupt
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact, PyLong_AsVoidPtr, PyLong_FromVoidPtr
@@ -390,12 +390,17 @@ cdef int arg_type(object value, const char *name) except -1:
         fail(ValueError, f"{name.decode()} is {type}: no tensor type has this number")
     return type
 
+cdef object exact(object value):
+    """Bytes of a program's class as plain bytes, which have no code of a program; other objects unchanged."""
+    return PyBytes_FromStringAndSize(PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value)) \
+        if isinstance(value, bytes) else value
+
 cdef object text_of(object value):
     value = scalar_value(value)
-    return value.encode() if isinstance(value, str) else value
+    return exact(value.encode() if isinstance(value, str) else value)
 
 cdef bytes arg_text(object value, const char *name):
-    if isinstance(value, bytes):
+    if type(value) is bytes:
         return value
     try:
         text = outside(text_of, value)
@@ -421,10 +426,10 @@ cdef bint is_path(object value) except -1:
     return isinstance(value, str) or outside(has_path, value)
 
 cdef object has_path(object value):
-    return isinstance(value, os.PathLike)
+    return hasattr(type(value), "__fspath__")  # isinstance would ask the object for its class
 
 cdef object path_of(object value):
-    return os.fsencode(value)
+    return exact(os.fsencode(value))
 
 cdef bytes arg_path(object value, const char *name):
     cdef bytes path
