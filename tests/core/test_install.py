@@ -77,7 +77,7 @@ print(ggml.ggml_type_size(ggml.GGML_TYPE_F32))
 def test_modules_leave_the_gil_as_it_is(child):
     """In a free-threaded Python it stays off, whichever of the extension modules is imported."""
     code = """
-import importlib, sys
+import contextlib, importlib, sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -87,9 +87,12 @@ before = enabled()
 import ggml
 suffix, root = EXTENSION_SUFFIXES[0], Path(ggml.__file__).parent
 files = [p.relative_to(root.parent) for p in root.rglob(f"*{suffix}")]
+imported = 0
 for file in files:
-    importlib.import_module(".".join(file.parts).removesuffix(suffix))
-print(len(files) > 20, enabled() == before)
+    with contextlib.suppress(ImportError):  # of packages that need others
+        importlib.import_module(".".join(file.parts).removesuffix(suffix))
+        imported += 1
+print(imported > 50, enabled() == before)
 """
     assert child(code, env={k: v for k, v in os.environ.items() if k != "PYTHON_GIL"}).split() == ["True", "True"]
 
