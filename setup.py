@@ -377,6 +377,7 @@ directives = {
     "embedsignature": False,
     "auto_pickle": False,
     "legacy_implicit_noexcept": False,
+    "freethreading_compatible": True,  # see ggml/_sections.h
 }
 
 

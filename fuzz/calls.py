@@ -139,9 +139,9 @@ def waiting(other):
         made(object, __getattr__=None)(), made(object, __len__=1, __getitem__=1, __iter__=iter((1, 2)))(),
         made(object, __buffer__=memoryview(bytes(64)))(), made(int, __index__=2, __eq__=True, __hash__=1)(2),
         made(list, __getitem__=1, __len__=4)([1, 2, 3, 4]), made(bytearray, __del__=None)(64),
-        made(str, encode=b"text")("text"),
+        made(str, encode=b"text")("text"), made(bytes, __len__=4, __contains__=False)(b"text"),
     ]  # fmt: skip
-    for name in ("_as_parameter_", "_obj", "value"):
+    for name in ("_as_parameter_", "_obj", "__class__", "value"):
         parts.append(type("Waiting", (object,), {name: property(after(ctypes.c_int(3)))})())
     return [*parts, type("Waiting", (ctypes.c_int,), {"value": property(after(3))})(3)]
 

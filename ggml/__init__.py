@@ -39,8 +39,6 @@ except ValueError as _error:  # GGML_ISA is invalid
     if _os.path.basename(_sys.argv[0]) in ("ggml", "ggml.exe", "-m"):
         _sys.exit(f"ggml: {_error}")
     raise
-if not getattr(_sys, "_is_gil_enabled", lambda: True)() and not _os.environ.get("GGML_NO_GIL"):
-    raise ImportError("ggml: the extension modules need the GIL: unset PYTHON_GIL and leave out -X gil=0")
 from ._absent import ctypes_function_for_shared_library, load_shared_library  # noqa: E402, F401
 from ._annotations import annotate as _annotate  # noqa: E402
 from ._constants import *  # noqa: E402, F403

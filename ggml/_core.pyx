@@ -5,7 +5,7 @@ import sys
 import threading
 import weakref
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_SetInterrupt
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact, PyLong_AsVoidPtr, PyLong_FromVoidPtr
@@ -34,6 +34,8 @@ cdef extern from "_sections.h" nogil:
     int gg_section_here()
     uint64_t gg_section_changes()
     int gg_sections_begin()
+    void gg_hook_take()
+    void gg_hook_open()
 cdef extern from "_sections.h":
     PyObject *gg_anew
     PyObject *gg_section_keep(PyObject *dict)
@@ -135,22 +137,12 @@ cdef extern from *:
     static _Thread_local const char *gg_running = "ggml";
 
     static _Thread_local int gg_watching;       /* how often this thread is within watch() and unwatch() */
-    #ifdef Py_GIL_DISABLED
-    static PyMutex gg_hook;                     /* of sys.unraisablehook, former_hook and watchers */
-    static void gg_hook_take(void) { PyMutex_Lock(&gg_hook); }
-    static void gg_hook_open(void) { PyMutex_Unlock(&gg_hook); }
-    #else
-    static void gg_hook_take(void) {}
-    static void gg_hook_open(void) {}
-    #endif
     """
     bint GG_HAS_GIL
     const char *GG_COMPILER
     const gg_engine gg_engine_table
     const char *gg_running
     int gg_watching
-    void gg_hook_take()
-    void gg_hook_open()
 
 engine = &gg_engine_table
 
@@ -393,12 +385,17 @@ cdef int arg_type(object value, const char *name) except -1:
         fail(ValueError, f"{name.decode()} is {type}: no tensor type has this number")
     return type
 
+cdef object exact(object value):
+    """Bytes of a program's class as plain bytes, which have no code of a program; other objects unchanged."""
+    return PyBytes_FromStringAndSize(PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value)) \
+        if isinstance(value, bytes) else value
+
 cdef object text_of(object value):
     value = scalar_value(value)
-    return value.encode() if isinstance(value, str) else value
+    return exact(value.encode() if isinstance(value, str) else value)
 
 cdef bytes arg_text(object value, const char *name):
-    if isinstance(value, bytes):
+    if type(value) is bytes:
         return value
     try:
         text = outside(text_of, value)
@@ -424,10 +421,10 @@ cdef bint is_path(object value) except -1:
     return isinstance(value, str) or outside(has_path, value)
 
 cdef object has_path(object value):
-    return isinstance(value, os.PathLike)
+    return hasattr(type(value), "__fspath__")  # isinstance would ask the object for its class
 
 cdef object path_of(object value):
-    return os.fsencode(value)
+    return exact(os.fsencode(value))
 
 cdef bytes arg_path(object value, const char *name):
     cdef bytes path
@@ -1301,7 +1298,21 @@ cdef object main_thread = threading.main_thread().ident
 
 cdef bint more_urgent(object error, object before):
     """Whether an exception takes the place of an earlier one: the first counts, but Ctrl-C counts more."""
-    return before is None or (isinstance(before, Exception) and not isinstance(error, Exception))
+    return before is None or (issubclass(type(before), Exception) and not issubclass(type(error), Exception))
+
+cdef object defer_in(gg_call *call, object error):
+    """Stores an exception of a compute, whose threads may raise some at the same time. Returns what is not raised."""
+    cdef object before = None
+    gg_hook_take()
+    if call.exception != NULL:
+        before = <object><PyObject *>call.exception
+    if more_urgent(error, before):
+        Py_INCREF(error)
+        call.exception = <PyObject *>error
+        if before is not None:
+            Py_DECREF(before)
+    gg_hook_open()
+    return before
 
 def defer_error(error):
     """Stores an exception of a callback: the compute that runs it raises it, else the thread's next raise_deferred().
@@ -1309,7 +1320,6 @@ def defer_error(error):
     KeyboardInterrupt in a callback that no function of this package runs is raised as soon as Python code runs again.
     """
     cdef gg_call *call = gg_current_call()
-    cdef object before
     if call == NULL:
         ident = PyThread_get_thread_ident()
         if not gg_watching and isinstance(error, KeyboardInterrupt) and ident == main_thread:
@@ -1317,12 +1327,7 @@ def defer_error(error):
         elif more_urgent(error, deferred.get(ident)):
             deferred[ident] = error
         return
-    before = None if call.exception == NULL else <object><PyObject *>call.exception
-    if more_urgent(error, before):
-        Py_INCREF(error)
-        call.exception = <PyObject *>error
-        if before is not None:
-            Py_DECREF(before)
+    defer_in(call, error)
     gg_stop(call, GGML_STATUS_FAILED)
 
 def raise_deferred():
@@ -1337,7 +1342,10 @@ def report_unraisable(args):
     if from_callback and (gg_current_call() != NULL or gg_watching):
         defer_error(args.exc_value)
     else:
-        (former_hook or sys.__unraisablehook__)(args)
+        gg_hook_take()
+        hook = former_hook
+        gg_hook_open()
+        (hook or sys.__unraisablehook__)(args)
 
 cdef int watch() except -1:
     global former_hook, watchers, gg_watching

@@ -34,6 +34,8 @@ static inline const char *gg_section_guard(PyObject *function, int section) {
     return NULL;
 }
 static inline int gg_sections_begin(void) { return 0; }
+static inline void gg_hook_take(void) {}
+static inline void gg_hook_open(void) {}
 static inline void gg_uncounted(PyObject *o) { (void)o; }
 #else
 #include <stdatomic.h>
@@ -44,6 +46,22 @@ static inline void gg_uncounted(PyObject *o) { (void)o; }
 #include <pthread.h>
 #include <sched.h>
 #endif
+
+/* ThreadSanitizer does not see what Python does within its mutex. */
+#ifdef __SANITIZE_THREAD__
+void __tsan_acquire(void *), __tsan_release(void *);
+#define GG_TSAN(call) call
+#else
+#define GG_TSAN(call) ((void)0)
+#endif
+static inline void gg_mutex_take(PyMutex *mutex) {
+    PyMutex_Lock(mutex);
+    GG_TSAN(__tsan_acquire(mutex));
+}
+static inline void gg_mutex_open(PyMutex *mutex) {
+    GG_TSAN(__tsan_release(mutex));
+    PyMutex_Unlock(mutex);
+}
 
 /* A thread that calls functions of this package. Those of threads that have ended are used again, never freed. */
 typedef struct gg_caller {
@@ -59,6 +77,9 @@ static _Atomic(gg_caller *) gg_callers;
 static atomic_int gg_one_is_alone;
 static PyMutex gg_turn;                     /* held by the thread that is alone */
 static uint64_t gg_times_alone;             /* changes while a thread is alone */
+static PyMutex gg_hook;                     /* of sys.unraisablehook and of exceptions of computes (see _core.pyx) */
+static inline void gg_hook_take(void) { gg_mutex_take(&gg_hook); }
+static inline void gg_hook_open(void) { gg_mutex_open(&gg_hook); }
 #ifdef __GLIBC__
 __attribute__((tls_model("initial-exec")))
 #endif
@@ -77,7 +98,7 @@ static pthread_key_t gg_caller_key;
 static void gg_caller_left(void *caller) { atomic_store(&((gg_caller *)caller)->taken, 0); }
 /* In the child the other threads are gone, and with them what they held. */
 static void gg_sections_after_fork(void) {
-    gg_turn = (PyMutex){0};
+    gg_turn = gg_hook = (PyMutex){0};
     atomic_store(&gg_one_is_alone, 0);
     for (gg_caller *c = atomic_load(&gg_callers); c; c = c->next)
         if (c != gg_me) atomic_store(&c->sharing, 0), atomic_store(&c->taken, 0), c->spares.n = 0, c->kept = NULL;
@@ -124,7 +145,7 @@ static void gg_section_change(gg_caller *me, int section) {
     if (me->section == GG_SHARED) atomic_store_explicit(&me->sharing, 0, memory_order_release);
     if (me->section == GG_ALONE && !Py_IsFinalizing()) {
         atomic_store(&gg_one_is_alone, 0);
-        PyMutex_Unlock(&gg_turn);
+        gg_mutex_open(&gg_turn);
     }
     me->section = section;
     if (section == GG_SHARED) {
@@ -133,12 +154,12 @@ static void gg_section_change(gg_caller *me, int section) {
             if (!atomic_load(&gg_one_is_alone) || Py_IsFinalizing()) return;
             atomic_store(&me->sharing, 0);
         } while (gg_soon(&gg_one_is_alone));
-        PyMutex_Lock(&gg_turn);             /* once this thread has it, no other one is alone */
+        gg_mutex_take(&gg_turn);             /* once this thread has it, no other one is alone */
         atomic_store(&me->sharing, 1);
-        PyMutex_Unlock(&gg_turn);
+        gg_mutex_open(&gg_turn);
     } else if (section == GG_ALONE && !Py_IsFinalizing()) {
         gg_soon(&gg_one_is_alone);          /* the mutex puts this thread to sleep, which takes longer */
-        PyMutex_Lock(&gg_turn);
+        gg_mutex_take(&gg_turn);
         atomic_store(&gg_one_is_alone, 1);
         for (const gg_caller *c = atomic_load(&gg_callers); c; c = c->next) gg_wait_for(c);
         gg_times_alone++;

@@ -1,6 +1,7 @@
 """What threads do with contexts, handles and views that all of them know: `Stress` checks what must be right then."""
 
 import collections
+import contextlib
 import random
 import threading
 import time
@@ -47,8 +48,7 @@ class Stress:
 
     def __init__(self, threads=8, seed=0):
         self.threads, self.seed = threads, seed
-        self.known = collections.deque(maxlen=MOST)
-        self.buffers = collections.deque(maxlen=MOST)
+        self.known, self.buffers = collections.deque(), collections.deque()
         self.counts = [collections.Counter() for _ in range(threads)]
         self.errors = []
         self.stopped = threading.Event()
@@ -90,10 +90,17 @@ class Stress:
         assert (values == made.expected).all(), (values, made.expected)
         assert ggml.ggml_nelements(made.view) == made.n // 2
         if rng.random() < 0.5:
-            self.known.append(made)  # the oldest is left to those who still know it, or for ever
+            self.show(self.known, made, lambda oldest: self.attempt(k, ggml.ggml_free, oldest.ctx))
         else:
             ggml.ggml_free(made.ctx)
             assert (values == made.expected).all()
+
+    def show(self, known, made, free):
+        """Lets the other threads know an object; frees the oldest, which some of them may be using."""
+        known.append(made)
+        if len(known) > MOST:
+            with contextlib.suppress(IndexError):  # other threads have taken them
+                free(known.popleft())
 
     def other(self, rng):
         try:
@@ -150,7 +157,7 @@ class Stress:
         """Buffers, that is handles: those of this thread, and those of all."""
         buffer = ggml.ggml_backend_buft_alloc_buffer(ggml.ggml_backend_cpu_buffer_type(), 4096)
         assert ggml.ggml_backend_buffer_get_size(buffer) == 4096
-        self.buffers.append(buffer)
+        self.show(self.buffers, buffer, lambda oldest: self.attempt(k, ggml.ggml_backend_buffer_free, oldest))
         for _ in range(3):
             try:
                 some = rng.choice(self.buffers)

@@ -23,8 +23,8 @@ from libc.string cimport memcpy, strchr
 from .._core cimport (
     GG_TYPE_MAX, allocate, arg_buffer, arg_context, arg_extent, arg_tensor, arg_type, check_data, check_file, engine,
     enter, fail, gg_bf16_to_f32, gg_is_empty, gg_region, gg_row_size, gg_types, ggml_context, ggml_tensor, is_a, keep,
-    new_tensor, node_append, node_init, outside, paused, region_owner, repr_short, section_back, section_pause,
-    section_shared, truth_of, tuple_of, wrap_tensor,
+    new_tensor, node_append, node_init, outside, paused, region_owner, repr_short, section_alone, section_back,
+    section_pause, section_shared, truth_of, tuple_of, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_NONE, GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_F64, GGML_TYPE_I16, GGML_TYPE_I32,
@@ -50,18 +50,40 @@ cdef extern from "Python.h":
         PyBufferProcs *tp_as_buffer
     bint Py_IsInitialized() nogil
 
+cdef extern from *:
+    """
+    static int gg_numpy_ready;                  /* whether `numpy` and `dtypes` are what they stay */
+    static inline int gg_numpy_here(void) { return __atomic_load_n(&gg_numpy_ready, __ATOMIC_ACQUIRE); }
+    static inline void gg_numpy_came(void) { __atomic_store_n(&gg_numpy_ready, 1, __ATOMIC_RELEASE); }
+    """
+    bint gg_numpy_here() nogil
+    void gg_numpy_came() nogil
+
 cdef bint big_endian = sys.byteorder == "big"
 cdef object numpy = None              # imported when it is first needed
 cdef list dtypes = [None] * GG_TYPE_MAX     # NumPy dtypes by tensor type; None: values have to be decoded
 
 cdef int need_numpy() except -1:
+    """Imports NumPy at first. What was looked up before has to be looked up again."""
+    return 0 if gg_numpy_here() else import_numpy()
+
+cdef int import_numpy() except -1:
     global numpy
-    if numpy is None:
+    cdef int section = section_pause()
+    try:
         import numpy as module
-        for type_ in (GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32,
-                      GGML_TYPE_I64):
-            dtypes[type_] = module.dtype((<bytes>format_of(type_)).decode())
-        numpy = module
+    finally:
+        section_back(section)
+    section = section_alone()
+    try:
+        if not gg_numpy_here():
+            for type_ in (GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_F64, GGML_TYPE_I8, GGML_TYPE_I16, GGML_TYPE_I32,
+                          GGML_TYPE_I64):
+                dtypes[type_] = module.dtype((<bytes>format_of(type_)).decode())
+            numpy = module
+            gg_numpy_came()
+    finally:
+        section_back(section)
     return 0
 
 cdef const char *format_of(int type) noexcept:
@@ -580,11 +602,9 @@ def to_numpy(tensor, shape=None):
         to_numpy(x)[0] = 5.0  # writes to the tensor
     """
     enter(b"to_numpy")
+    need_numpy()
     cdef ggml_tensor *t = arg_tensor(tensor, b"tensor")
-    cdef Hold h
-    if numpy is None:
-        need_numpy()
-    h = hold(t)
+    cdef Hold h = hold(t)
     dtype = dtypes[t.type]
     array = decoded(t) if dtype is None else numpy.ndarray(h.sizes(), dtype, h, 0, h.steps())
     return array if shape is None else reshaped(array, outside(tuple_of, shape))

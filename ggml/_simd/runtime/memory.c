@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #ifndef _WIN32
 #include <pthread.h>
-#include <sched.h>
 #endif
 
 /* ---- regions: an array of each kind, sorted by address ----------------------------------------------------------- */
@@ -126,11 +125,7 @@ static size_t q_len, q_bytes;                   /* q_bytes: of regions without v
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static void lock(void) {
-    while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
-#ifndef _WIN32
-        sched_yield();
-#endif
-    }
+    for (int i = 1; atomic_flag_test_and_set_explicit(&busy, memory_order_acquire); i++) gg_wait_turn(i);
 }
 static void unlock(void) { atomic_flag_clear_explicit(&busy, memory_order_release); }
 #ifndef _WIN32
@@ -174,13 +169,17 @@ static void quarantine_trim(size_t bytes) {
         else quarantine_remove(at), region_destroy(r);
     }
 }
-/* Returns the memory of a region that has no views any more; keeps its addresses unless they are too many. */
+/* Returns the memory of a region that has no views any more; keeps its addresses unless they are too many. The lock is
+ * open while the system works: until `rests` is set nobody else releases the region, but it may leave the list. */
 static void region_rest(gg_region *r) {
     const size_t limit = gg_spare_addresses();
-    q_bytes += r->size, r->rests = true;
     bool keeps = r->size <= limit;
+    unlock();
     if (keeps && r->file) keeps = r->mapped = close_file(r);
     else if (keeps && r->mapped) gg_pages_return(r->base, r->size, limit / 8);
+    lock();
+    if (r->orphan) { region_destroy(r); return; }
+    q_bytes += r->size, r->rests = true;
     if (keeps) { quarantine_trim(limit); return; }
     gg_region **at = &oldest;
     while (*at != r) at = &(*at)->next;
@@ -214,18 +213,19 @@ static int64_t views_change(gg_region *r, int64_t delta) {
 }
 void gg_region_retire(gg_region *r) {
     atomic_store_explicit(&gg_on_exhaustion, release_reserved, memory_order_release);
+    gg_region *old = NULL;
     lock();
     r->next = NULL;
     *newest = r, newest = &r->next;
     insert(by_address, q_len++, r);
-    if (views_change(r, GG_FREED) == GG_FREED) region_rest(r);
     if (q_len > QUARANTINE) {
-        gg_region *old = oldest;
+        old = oldest;
         quarantine_remove(&oldest);
-        if (!old->rests) old->orphan = true;         /* leaves the list; its views keep it */
-        else region_destroy(old);
+        if (!old->rests) old->orphan = true, old = NULL;    /* leaves the list; its views keep it */
     }
+    if (views_change(r, GG_FREED) == GG_FREED) region_rest(r);
     unlock();
+    if (old) region_destroy(old);
 }
 void gg_region_leave(gg_region *r) {
     lock();
@@ -376,9 +376,7 @@ static gg_region *chunk_new(ggml_context *ctx, void *buffer, size_t size) {
     if (!buffer) {
         r->mapped = true;
         if (GG_RED_ZONE) r->size += r->slack = size / 4 + 4096;
-        lock();
         r->warm = (r->base = gg_pages_warm(r->size)) != NULL;
-        unlock();
         if (!r->base && !(r->base = gg_pages_alloc(r->size))) { free(r); return NULL; }
         gg_poison(r->base, r->size);
     }

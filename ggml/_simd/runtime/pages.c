@@ -120,52 +120,71 @@ size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy) {
 #endif
 
 /* Pages of freed arenas are kept in memory for the next arena of the same size: programs make and free the same
- * contexts repeatedly, and a page fault costs as much as five calls. */
+ * contexts repeatedly, and a page fault costs as much as five calls. A thread owns a place while `taken` stands in it;
+ * no lock is held during the calls of the system, for which other threads would wait. A fork meanwhile costs the child
+ * that place. */
 enum { WARM = 4 };
 #define WARM_BYTES ((size_t)16 << 20)
-static struct { void *p; size_t size; } warm[WARM];
+static struct { _Atomic(void *) p; size_t size; } warm[WARM];
+static char taken;
 
+/* Takes what is in a place, if the place is full or empty as asked for. */
+static bool take_place(int i, bool full, void **p) {
+    *p = atomic_load_explicit(&warm[i].p, memory_order_relaxed);
+    return *p != &taken && !*p == !full && atomic_compare_exchange_strong(&warm[i].p, p, &taken);
+}
+static void leave_place(int i, void *p) { atomic_store_explicit(&warm[i].p, p, memory_order_release); }
+static bool drop_warm(int i) {
+    void *p;
+    if (!take_place(i, true, &p)) return false;
+    gg_pages_free(p, warm[i].size);
+    leave_place(i, NULL);
+    return true;
+}
+#ifdef MREMAP_DONTUNMAP
+static bool keep_warm(void *p, size_t size) {
+    const size_t whole = (size + 4095) & ~(size_t)4095;
+    void *none;
+    for (int i = 0; i < WARM; i++) {
+        if (!take_place(i, false, &none)) continue;
+        void *moved = mremap(p, whole, whole, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+        warm[i].size = size;
+        leave_place(i, moved == MAP_FAILED ? NULL : moved);
+        return moved != MAP_FAILED;
+    }
+    return false;
+}
+#else
+static bool keep_warm(void *p, size_t size) { return (void)p, (void)size, false; }
+#endif
 void gg_pages_return(void *p, size_t size, size_t warm_size) {
 #ifdef _WIN32
     (void)warm_size;
     VirtualFree(p, size, MEM_DECOMMIT), VirtualAlloc(p, size, MEM_COMMIT, PAGE_READONLY);
 #else
-#ifdef MREMAP_DONTUNMAP
-    for (int i = 0; i < WARM && size <= WARM_BYTES && size <= warm_size; i++) {
-        if (warm[i].p) continue;
-        const size_t whole = (size + 4095) & ~(size_t)4095;
-        void *moved = mremap(p, whole, whole, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
-        if (moved == MAP_FAILED) break;
-        warm[i].p = moved, warm[i].size = size;
-        gg_poison(p, size);
-        return;
-    }
-#else
-    (void)warm_size;
-#endif
-    madvise(p, size, MADV_DONTNEED);
+    if (size > WARM_BYTES || size > warm_size || !keep_warm(p, size)) {
+        madvise(p, size, MADV_DONTNEED);
 #ifdef __APPLE__
-    mmap(p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        mmap(p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 #endif
+    }
 #endif
     gg_poison(p, size);
 }
-static void drop_warm(int i) { gg_pages_free(warm[i].p, warm[i].size), warm[i].p = NULL; }
 void *gg_pages_warm(size_t size) {
+    void *p;
     for (int i = 0; i < WARM; i++) {
-        if (!warm[i].p || warm[i].size != size) continue;
-        void *p = warm[i].p;
-        warm[i].p = NULL;
-        return p;
+        if (!take_place(i, true, &p)) continue;
+        const bool fits = warm[i].size == size;
+        leave_place(i, fits ? NULL : p);
+        if (fits) return p;
     }
-    for (int i = 0; i < WARM; i++)   /* none fits: make room for the sizes in use now */
-        if (warm[i].p) { drop_warm(i); break; }
+    for (int i = 0; i < WARM && !drop_warm(i); i++) {}   /* none fits: make room for the sizes in use now */
     return NULL;
 }
 bool gg_pages_drop_warm(void) {
     bool any = false;
-    for (int i = 0; i < WARM; i++)
-        if (warm[i].p) drop_warm(i), any = true;
+    for (int i = 0; i < WARM; i++) any |= drop_warm(i);
     return any;
 }
 void gg_pages_touch(void *p, size_t size) {

@@ -1,6 +1,5 @@
 /* Memory from the system: pages, and blocks of the C library. When the system has no more, what freed arenas keep
- * reserved is released (gg_on_exhaustion), and the allocation is tried again. Any thread may call these functions,
- * except those marked (locked), which memory.c calls while it holds its lock. */
+ * reserved is released (gg_on_exhaustion), and the allocation is tried again. Any thread may call these functions. */
 #ifndef GG_PAGES_H
 #define GG_PAGES_H
 #include <stdatomic.h>
@@ -29,10 +28,10 @@ enum { GG_LARGE_PAGE = 2 << 20 };
 typedef void (*gg_copy_fn)(void *to, const void *from, size_t large_pages);
 size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy);
 /* Returns the memory to the system and keeps the addresses readable (as zeros), so that a stale pointer is harmless.
- * The pages may be kept for gg_pages_warm if they take at most `warm_size` bytes. (locked) */
+ * The pages may be kept for gg_pages_warm if they take at most `warm_size` bytes. */
 void gg_pages_return(void *p, size_t size, size_t warm_size);
-void *gg_pages_warm(size_t size);                     /* pages of a freed arena, not zeroed; NULL: none (locked) */
-bool gg_pages_drop_warm(void);                        /* releases all of these; false: there were none (locked) */
+void *gg_pages_warm(size_t size);                     /* pages of a freed arena, not zeroed; NULL: none */
+bool gg_pages_drop_warm(void);                        /* releases all of these; false: there were none */
 /* Populates pages before the first access: one call for many pages is cheaper than a page fault for each. */
 void gg_pages_touch(void *p, size_t size);
 bool gg_readable(const void *addr, size_t size);      /* the pages are mapped and readable (see pages.c) */

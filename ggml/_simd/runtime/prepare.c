@@ -26,6 +26,13 @@ GG_OPEN_AFTER_FORK(locks)
 static size_t place(const ggml_cgraph *g) { return ((uintptr_t)g >> 4) * 0x9e3779b97f4a7c15u >> 56; }
 static gg_prepared **bucket(const ggml_cgraph *g) { return &table[place(g)]; }
 static gg_lock *lock_of(const ggml_cgraph *g) { return &locks[place(g) % LOCKS].lock; }
+static size_t bytes_now(void) {
+#ifdef GG_FREE_THREADED
+    return __atomic_load_n(&n_bytes, __ATOMIC_RELAXED);
+#else
+    return n_bytes;
+#endif
+}
 static void count_bytes(size_t more) {      /* or less: modulo 2^64 */
 #ifdef GG_FREE_THREADED
     __atomic_fetch_add(&n_bytes, more, __ATOMIC_RELAXED);
@@ -75,7 +82,7 @@ static void prepared_forget(const gg_region *region) {
 /* Makes room for another graph by dropping those that were not used for the longest time. */
 static bool make_room(size_t bytes, const gg_prepared *keep) {
     if (bytes > MOST_BYTES) return false;
-    while (n_graphs > MOST_GRAPHS || n_bytes + bytes > MOST_BYTES) {
+    while (n_graphs > MOST_GRAPHS || bytes_now() + bytes > MOST_BYTES) {
         gg_prepared *oldest = NULL;
         for (int i = 0; i < BUCKETS; i++) {
             gg_lock_take(&locks[i % LOCKS].lock);

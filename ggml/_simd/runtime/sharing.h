@@ -4,13 +4,28 @@
 #define GG_SHARING_H
 #include <stdbool.h>
 #include <stdint.h>
-#ifdef GG_FREE_THREADED
-#include <stdatomic.h>
-#include <string.h>
 #ifndef _WIN32
 #include <pthread.h>
 #include <sched.h>
 #endif
+
+/* Waits before a thread tries the i-th time to take a lock that is held for a few instructions. Who gives up the
+ * processor may get it back after milliseconds, so that is done only if the thread that has the lock seems to sleep. */
+static inline void gg_wait_turn(int i) {
+#if defined __x86_64__ || defined _M_X64
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+#ifndef _WIN32
+    if (i % 256 == 0) sched_yield();
+#else
+    (void)i;
+#endif
+}
+#ifdef GG_FREE_THREADED
+#include <stdatomic.h>
+#include <string.h>
 
 /* With glibc the access is one instruction: it keeps room for such variables of libraries that are loaded later. */
 #ifdef __GLIBC__
@@ -22,11 +37,7 @@
 typedef struct { atomic_bool taken; } gg_lock;
 typedef struct { _Alignas(64) gg_lock lock; } gg_lock_apart;
 static inline void gg_lock_take(gg_lock *lock) {
-    for (int i = 1; atomic_exchange_explicit(&lock->taken, true, memory_order_acquire); i++) {
-#ifndef _WIN32
-        if (i % 64 == 0) sched_yield();
-#endif
-    }
+    for (int i = 1; atomic_exchange_explicit(&lock->taken, true, memory_order_acquire); i++) gg_wait_turn(i);
 }
 static inline void gg_lock_open(gg_lock *lock) { atomic_store_explicit(&lock->taken, false, memory_order_release); }
 /* Locks of a file that threads may hold while another one forks: in the child they are open. What they protect must be

@@ -160,6 +160,7 @@ cdef class TokenTable:
     def __cinit__(self, list texts, scores=None):
         cdef Py_ssize_t i, size, at = 0, total = 0
         cdef uint64_t slots = 8, power = 1
+        texts = texts[:]  # another thread may change the list of the caller
         self.count = len(texts)
         for text in texts:
             if type(text) is not bytes:
