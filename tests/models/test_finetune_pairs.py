@@ -10,7 +10,7 @@ import hf_models  # noqa: E402
 
 from ggml.models import load  # noqa: E402
 from ggml.models.train.adapter import Adapter  # noqa: E402
-from ggml.models.train.data import pair_rows  # noqa: E402
+from ggml.models.train.data import pair_rows, pairs_of  # noqa: E402
 from ggml.models.train.graph import Trainer  # noqa: E402
 from ggml.utils import to_numpy  # noqa: E402
 
@@ -87,6 +87,14 @@ def test_adapters_have_pairs_beside_all_matrices_of_layers(model):
     cross = [f"cross_attn_{part}" for part in "qkvo"]
     assert names == {f"{side}.blk.{i}.{part}.weight" for side in ("enc", "dec") for i in range(3)
                      for part in (*parts, *(cross if side == "dec" else ()))}  # fmt: skip
+
+
+def test_a_message_and_its_answer_are_a_pair(model):
+    chats = [[{"role": "user", "content": read}, {"role": "assistant", "content": written}] for read, written in PAIRS]
+    assert pairs_of(chats, list) == pairs_of(PAIRS, list) == PAIRS
+    for chat in (chats[0][::-1], [*chats[0], chats[0][0]], [chats[0][0], {"role": "assistant"}]):
+        with pytest.raises(TypeError, match="^finetune: item 1 of the data is"):
+            model.finetune([chats[0], chat], "lora.gguf")
 
 
 def test_wrong_data_is_named(model, tmp_path):

@@ -118,6 +118,25 @@ def test_texts_are_those_without_guesses(open_model, kind, monkeypatch):
     assert text_of(model, PROMPTS[0], "mtp", **drawn).ids == text_of(model, PROMPTS[0], **drawn).ids
 
 
+@pytest.mark.filterwarnings("ignore:.* has no tokenizer")
+@pytest.mark.parametrize("kind", ["glm4moe", "deepseek3"])
+def test_of_several_layers_the_first_guesses(kind, open_model, tmp_path):
+    record = hf_models.record(kind)
+    shapes = hf_models.further_shapes(kind, record["config"], record["shapes"])
+    count = record["config"]["num_hidden_layers"]
+    old, new = f"model.layers.{count}.", f"model.layers.{count + 1}."
+    shapes |= {name.replace(old, new): shape for name, shape in shapes.items() if name.startswith(old)}
+    convert(hf_models.write_folder(tmp_path / "folder", record["config"], shapes), tmp_path / "model.gguf")
+    with load(tmp_path / "model.gguf", threads=1, kv_type="f32") as model:
+        assert model.config.n_further == 2 and model.config.n_layer == count
+        options = {"exact": True, "seed": 2, "temperature": 0.7}
+        found, expected = (text_of(m, PROMPTS[0], "mtp", **options) for m in (model, open_model(kind)))
+        assert found.ids == expected.ids and found.speculation.guessed == expected.speculation.guessed
+    shapes = {name: shape for name, shape in shapes.items() if name != new + "eh_proj.weight"}
+    with pytest.raises(ValueError, match=f"^convert: .*'blk.{count + 1}.nextn.eh_proj.weight' is missing"):
+        convert(hf_models.write_folder(tmp_path / "other", record["config"], shapes), tmp_path / "other.gguf")
+
+
 @pytest.mark.parametrize("kind", ["qwen35", "qwen3next"])
 def test_states_after_wrong_guesses_are_exact(open_model, kind, monkeypatch):
     """The states forget the wrong tokens, and the bits of what follows are those without guesses."""

@@ -26,11 +26,12 @@ def has_further(config: Config, weights: Mapping[str, Any]) -> bool:
     return config.n_further > 0 and tensor_names(config)[1] + "eh_proj.weight" in weights
 
 
-def config_of_further(config: Config) -> Config:
-    """A config in which the layer is one more at the end; it attends to all tokens."""
-    n = config.n_layer + 1
+def config_of_further(config: Config, number: int = 0) -> Config:
+    """A config in which the layer of a number, from 0 on, is the last one; such layers attend to all tokens."""
+    n = number + 1
+    local, yes = (*config.local, *[False] * n), [True] * n
     return replace(
-        config, n_layer=n, local=(*config.local, False), attends=(*config.attends, True), feeds=(*config.feeds, True)
+        config, n_layer=config.n_layer + n, local=local, attends=(*config.attends, *yes), feeds=(*config.feeds, *yes)
     )
 
 

@@ -361,10 +361,11 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         heads.build(g, x)
         if hasattr(family.module, "beside"):
             family.module.beside(g, x)
-        if config.n_further:
+        for number in range(config.n_further):
             before = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, config.n_embd, 1)
             inputs = Inputs(ids, positions, {False: None, True: None}, 1, before=before)
-            build_further(Builder(ctx, config_of_further(config), tensors, inputs), family.module, "logits")
+            g = Builder(ctx, config_of_further(config, number), tensors, inputs)
+            build_further(g, family.module, "logits")
         spare = {"rope_factors_long.weight", "rope_factors_short.weight", *getattr(family.module, "UNUSED", ())}
         for i, kept in enumerate(caches_of(config)):
             if isinstance(kept, Shared):  # the layer reads what another one has, and its own are not needed

@@ -262,17 +262,24 @@ def examples_of(data: Any, ids_of: Callable[[Any], list[int]], chat: Callable[[C
 def pairs_of(data: Any, ids_of: Callable[[Any], list[int]]) -> list[tuple[list[int], list[int]]]:
     """The pairs of a text that is read and one that is written, in what a caller gives.
 
+    A conversation of one message and its answer is a pair too.
+
     Raises:
         TypeError: data is of another kind.
     """
     need = "need a list of pairs of texts, which the encoder reads and the decoder writes"
     if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Sequence):
         raise TypeError(f"finetune: data is a {type(data).__name__}: {need}")
+    found = []
     for i, item in enumerate(data):
         texts = item if isinstance(item, (list, tuple)) and len(item) == 2 else ()
+        messages = [text for text in texts if isinstance(text, Mapping)]
+        if [message.get("role") for message in messages] == ["user", "assistant"]:
+            texts = [message.get("content") for message in messages]
         if not texts or not all(isinstance(text, (str, bytes)) or _is_ids(text) for text in texts):
             raise TypeError(f"finetune: item {i} of the data is {str(item)[:60]!r}: {need}")
-    return [(ids_of(read), ids_of(written)) for read, written in data]
+        found.append((ids_of(texts[0]), ids_of(texts[1])))
+    return found
 
 
 def pair_rows(pairs: Sequence[tuple[list[int], list[int]]], sizes: tuple[int, int], start: int) -> list[PairRow]:

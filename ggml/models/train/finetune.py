@@ -149,7 +149,8 @@ class Finetuning:
             data: a text (str, bytes or token ids), or a list of texts, or a list of conversations, each a list of
                 {"role", "content"} messages, of which the answers are learned. Messages may have pictures, as in
                 `chat`, and ids those of image_tokens: the encoder stays as it is, and its embeddings are not learned.
-                For a model with an encoder and a decoder a list of pairs of texts: what is read, what is written.
+                For a model with an encoder and a decoder a list of pairs of texts, what is read and what is written,
+                or of conversations of one message and its answer.
             lora: the GGUF file to write; it is written at each validation and at the end.
             rank: columns of the pairs, 1 to 1,024.
             alpha: scale of the pairs; None for twice the rank.
