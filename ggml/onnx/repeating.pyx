@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from .values import BOOL, F32, bounds_of
+from .values import BOOL, F32, integer_range
 
 cdef extern from "Python.h":
     int PyObject_GetBuffer(object, Py_buffer*, int)     # an exception is cleared here: there is another way
@@ -31,6 +31,40 @@ cdef bint copied(object array, uintptr_t address, Py_ssize_t size) except -1:
         memcpy(<void*>address, b.buf, size)
     PyBuffer_Release(&b)
     return fits
+
+
+cdef bint converted(object array, object dtype, uintptr_t address, Py_ssize_t size) except -1:
+    """Writes the numbers of an array of int64 or int32 as floats to an address; False as `copied`."""
+    cdef Py_buffer b
+    cdef float* to = <float*>address
+    cdef Py_ssize_t i, n = size // sizeof(float)
+    if PyObject_GetBuffer(array, &b, PyBUF_SIMPLE) != 0:
+        PyErr_Clear()
+        return False
+    cdef bint fits = b.len == n * (8 if dtype is INT64 else 4)
+    if fits and dtype is INT64:
+        for i in range(n):
+            to[i] = <float>(<int64_t*>b.buf)[i]
+    elif fits:
+        for i in range(n):
+            to[i] = <float>(<int32_t*>b.buf)[i]
+    PyBuffer_Release(&b)
+    return fits
+
+
+cdef bint lies_within(object array, tuple bounds) except -1:
+    """Whether all numbers of an array lie in an interval."""
+    if array.size == 1:
+        return bounds[0] <= array.item() <= bounds[1]
+    return bounds[0] <= array.min() and array.max() <= bounds[1]
+
+
+cdef object expectation(tuple part):
+    """What the values of an operand have to be besides their number: bytes, an interval, or None."""
+    shape, dtype, values = part
+    if type(values) is bytes or values is None:
+        return values
+    return None if dtype == BOOL or values == integer_range(dtype) else values
 
 
 cdef object whole_numbers(object dtype, tuple shape, uintptr_t address, Py_ssize_t n):
@@ -77,12 +111,12 @@ cdef class Repeat:
             return
         self.names, self.count = tuple(program.inputs), len(key)
         self.shapes, self.dtypes = tuple(part[0] for part in key), tuple(part[1] for part in key)
-        self.values = tuple(None if part[1] in (F32, BOOL) and type(part[2]) is not bytes else part[2] for part in key)
+        self.values = tuple(expectation(part) for part in key)
         ways = tuple(way_of(r) for r in plan.results)
         if any(way == "end" and r.dtype not in (F32, BOOL) for r, way in zip(plan.results, ways)):
             return  # of conversions that NumPy may warn of
         self.feeds = tuple(
-            (f, f.position, f.home, f.view.nbytes, not f.moves and f.view.dtype == key[f.position][1])
+            (f, f.position, f.home, f.view.nbytes, None if f.moves else key[f.position][1], f.view.dtype)
             for f in plan.feeds)
         self.results = tuple(
             (r, r.name, way, tuple(r.view.shape), r.home, r.view.size) for r, way in zip(plan.results, ways))
@@ -130,18 +164,27 @@ cdef class Repeat:
             array, expected = operands[i], self.values[i]
             if type(array) is not ndarray or array.dtype is not self.dtypes[i] or array.shape != self.shapes[i]:
                 return False
-            if expected is not None and (array.tobytes() if type(expected) is bytes else bounds_of(array)) != expected:
+            if expected is None:
+                continue
+            if not (array.tobytes() == expected if type(expected) is bytes else lies_within(array, expected)):
                 return False
         return True
 
     cdef dict computed(self, list operands, Py_ssize_t changed):
         """The values by name that the graph gives, or that pass it; only the first `changed` operands are copied."""
+        cdef bint done
         cdef dict found = dict(self.plan.fixed)
         cdef tuple entry, result
         cdef object plan = self.plan
         for entry in self.feeds:
-            feed, position, home, size, plain = entry
-            if <Py_ssize_t>position < changed and not (plain and copied(operands[position], home, size)):
+            feed, position, home, size, dtype, own = entry
+            if <Py_ssize_t>position >= changed:
+                continue
+            if dtype is own:
+                done = copied(operands[position], home, size)
+            else:
+                done = (dtype is INT64 or dtype is INT32) and converted(operands[position], dtype, home, size)
+            if not done:
                 feed.give(operands[position])
         for result in self.results:
             if result[2] == "end":

@@ -200,3 +200,12 @@ def test_scattering_beyond_the_axis():
     index[50, 3] = 100
     with pytest.raises(RuntimeError, match="index 100 of an axis of 100 entries"):
         one("ScatterElements", np.zeros((100, 100), np.float32), index, np.ones((100, 100), np.float32))
+
+
+@pytest.mark.parametrize("slopes", [(0.25, -2, 1), (0.25, 3, 0)])
+def test_prelu(slopes):
+    x, slope = planes(size=(2, 3, 4, 5)), np.array(slopes, np.float32).reshape(3, 1, 1)
+    x[0, :, 0, :2] = INF, 0
+    want = np.where(x < 0, x * slope, x)
+    for found in (one("PRelu", x, constants={"slope": slope}), one("PRelu", x, slope)):
+        np.testing.assert_array_equal(found[~np.isnan(want)], want[~np.isnan(want)])

@@ -227,11 +227,15 @@ def whole(t):
 
 
 def base_of(node, columns):
-    """What is added to the scores: nothing, or a number for each column."""
+    """What is added to the scores: None for nothing, or a number for each column."""
     base = vector(node, "base_values_as_tensor", "base_values")
     if base is not None and len(base) not in (1, columns):
         raise ValueError(f"{len(base)} base_values for {columns} columns")
-    return np.zeros(1) if base is None else base.astype(np.float64)
+    return base.astype(np.float64) if base is not None and base.any() else None
+
+
+def plus(scores, base):
+    return scores if base is None else scores + base
 
 
 @operator("TreeEnsembleRegressor")
@@ -239,7 +243,7 @@ def regressor(node):
     columns = node.attr("n_targets", 1)
     ensemble = whole(described(node, "target", columns, node.attr("aggregate_function", "SUM")))
     base, transform = base_of(node, columns), transform_of(node)
-    return lambda x: transform(ensemble.scores(x) + base).astype(np.float32)
+    return lambda x: transform(plus(ensemble.scores(x), base)).astype(np.float32)
 
 
 @operator("TreeEnsembleClassifier")
@@ -259,9 +263,9 @@ def classifier(node):
     def function(x):
         scores = ensemble.scores(x)
         if not one:
-            scores = scores + base
+            scores = plus(scores, base)
             return chosen(labels, scores.argmax(1)), transform(scores).astype(np.float32)
-        scores = scores + base[-1]
+        scores = plus(scores, None if base is None else base[-1])
         place = (scores[:, 0] > (0.5 if positive else 0)).astype(np.int64)
         if positive:
             scores = np.hstack([1 - scores, scores])
