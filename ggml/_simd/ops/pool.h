@@ -202,10 +202,54 @@ static int pool_double(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
     return GGML_STATUS_SUCCESS;
 }
 
+/* ---- maxima of every second window of rows of f32, without a copy of the plane ----------------------------------- */
+enum { POOL_ROW = 2048 };       /* elements of a row with its padding */
+static bool pool_seconds(const gg_pool *q) {
+    const int64_t reach = 2 * (q->y->ne[0] - 1) + q->k[0];
+    return q->kind == GGML_OP_POOL_MAX && q->s[0] == 2 && gg_row_direct(q->x) && gg_row_direct(q->y)
+        && q->x->ne[0] + q->p[0] <= POOL_ROW && reach <= POOL_ROW;
+}
+/* The maxima of the columns of some rows. */
+static void pool_columns(const gg_pool *q, const char *x, patch_range rows, float *most) {
+    for (int64_t i = 0, n = q->x->ne[0]; i < n; i += VW) {
+        vf r = vf_set1(pool_nothing(q));
+        for (int64_t y = rows.lo; y < rows.hi; y++)
+            r = pool_larger(q->nan, ld((const float *)(x + (size_t)y * q->x->nb[1]) + i, n - i), r);
+        st(most + i, r, n - i);
+    }
+}
+static int pool_every_second(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
+    const ggml_tensor *x = q->x;
+    const int64_t n = dst->ne[0], lead = q->p[0], width = gg_max(lead + x->ne[0], 2 * (n - 1) + q->k[0]);
+    _Alignas(64) float most[POOL_ROW + 2 * VW];               /* vectors may begin at the last element */
+    for (int64_t i = 0; i < width + 2 * VW; i++) most[i] = pool_nothing(q);
+    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (x->ne[0] + 1) + 1, &u0, &u1);)
+        for (int64_t u = u0; u < u1; u++) {
+            const row_index at = nth_row(dst, u);
+            const int64_t top = at.i1 * q->s[1] - q->p[1];
+            const patch_range down = patch_inside(x->ne[1], top, 1, q->k[1]);
+            pool_columns(q, (const char *)gg_row_ptr(x, 0, at.i2, at.i3), (patch_range){down.lo + top, down.hi + top},
+                         most + lead);
+            float *const y = (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3);
+            for (int64_t j = 0; j < n; j += VW) {
+                vf r = vf_set1(pool_nothing(q));
+                for (int64_t t = 0; t < q->k[0]; t += 2) {
+                    vf even, odd;
+                    vf_load_pairs(most + 2 * j + t, &even, &odd);
+                    r = pool_larger(q->nan, even, r);
+                    if (t + 1 < q->k[0]) r = pool_larger(q->nan, odd, r);
+                }
+                st(y + j, r, n - j);
+            }
+        }
+    return GGML_STATUS_SUCCESS;
+}
+
 enum { POOL_PIECE = 1024 };     /* outputs of a long row at a time */
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     if (pool_halves(&q)) return pool_halve(w, dst, &q);
+    if (pool_seconds(&q)) return pool_every_second(w, dst, &q);
     patches v = pool_view(&q);
     if (pool_is_row(&q)) {
         v.ax[0].in = gg_nelements(q.x), v.ax[0].out = gg_nelements(q.y), v.ax[0].stride = q.s[0];
