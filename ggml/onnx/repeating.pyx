@@ -61,7 +61,7 @@ cdef bint lies_within(object array, tuple bounds) except -1:
 
 cdef object expectation(tuple part):
     """What the values of an operand have to be besides their number: bytes, an interval, or None."""
-    shape, dtype, values = part
+    _shape, dtype, values = part
     if type(values) is bytes or values is None:
         return values
     return None if dtype == BOOL or values == integer_range(dtype) else values
