@@ -1101,8 +1101,7 @@ cdef void copy_large_page(void *data, int64_t i) noexcept nogil:
     memcpy(c.to + i * <int64_t>GG_LARGE_PAGE, c.source + i * <int64_t>GG_LARGE_PAGE, GG_LARGE_PAGE)
 
 cdef void copy_large_pages(void *to, const void *source, size_t large_pages) noexcept nogil:
-    cdef Copies c
-    c.to, c.source = <uint8_t *>to, <const uint8_t *>source
+    cdef Copies c = Copies(<uint8_t *>to, <const uint8_t *>source)
     engine.parallel_for(engine.default_threads(), <int64_t>large_pages, copy_large_page, &c)
 
 cdef size_t enlarge_pages(gg_region *region, uint8_t *data, size_t size) noexcept nogil:
