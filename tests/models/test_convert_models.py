@@ -11,7 +11,7 @@ for library in ("safetensors", "tokenizers", "jinja2"):  # of the extra [test]; 
 
 import hf_models  # noqa: E402
 
-from ggml.models import convert, load  # noqa: E402
+from ggml.models import Batch, convert, load  # noqa: E402
 
 BOUND = 1e-9
 NO_DECODERS = (*hf_models.ENCODERS, *hf_models.CLASSIFIERS, *hf_models.ENCODER_DECODERS)
@@ -114,6 +114,21 @@ def test_adapters_learn_a_text_of_each(kind, models, tmp_path):
         assert -model.log_probabilities(text).mean() == pytest.approx(after, rel=1e-3)
     finally:
         model.set_lora()
+
+
+@pytest.mark.parametrize("kind", hf_models.RECURRENT)
+def test_exact_results_after_states_have_the_same_bits_however_texts_are_divided(kind, models):
+    model, ids = models(kind)[0], hf_models.tokens(60)
+    model.reset()
+    expected, parts = model.logits(ids, exact=True), (5, 1, 12, 8, 2, 20, 3, 9)  # beside those of another sequence
+    for number in (0, 1):
+        model.reset(0, number)
+    for end, n in zip(np.cumsum(parts), parts, strict=True):
+        batch = Batch()
+        rows = [batch.add(0, ids[end - n : end], n), batch.add(1, ids[: 1 + n // 2])]
+        found = model.runner.decode(batch, exact=True)
+        assert np.array_equal(found[rows[0]], expected[end - n : end])
+    model.reset(0, 1)
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -361,7 +361,7 @@ def speculation(caller: str, runner: Runner, draft: Any, exact: bool) -> Specula
         source = Function(draft, runner.config.n_vocab)
     else:
         raise TypeError(f"{caller}: draft is a {type(draft).__name__}: need 'ngram', 'mtp', a Model or a function")
-    states = runner.memory is not None and bool(runner.memory.states)  # tokens behind a wrong guess take further steps
+    states = runner.memory is not None and bool(runner.memory.states)  # tokens before a wrong one are computed again
     return Speculation(source, ROWS_QUANTISED - 1 if exact and not states else 0)
 
 

@@ -191,7 +191,7 @@ class Limits(NamedTuple):
     sequences: int
     wanted: int
     even: bool = False  # the same number of tokens of each sequence;
-    whole: bool = False  # and that is `tokens`, or 1
+    whole: bool = False  # and that is a divisor of `tokens`
 
 
 def divided(pieces: Sequence[Piece], limits: Limits) -> Iterator[Sequence[Piece]]:
@@ -214,8 +214,8 @@ def divided(pieces: Sequence[Piece], limits: Limits) -> Iterator[Sequence[Piece]
                     raise ValueError(f"decode: a picture has more than {limits.tokens} tokens that see each other")
             if limits.even and part:
                 n = len(part[0].tokens) if n >= len(part[0].tokens) else 0
-            elif limits.even and limits.whole and n < limits.tokens:
-                n = 1
+            elif limits.even and limits.whole and n > 0:
+                n = next(m for m in range(n, 0, -1) if limits.tokens % m == 0)
             if n <= 0 or len(part) == limits.sequences:
                 later.append(piece)
                 continue
