@@ -8,6 +8,8 @@ written to it. A page that no table names is free: nothing counts, so an interru
 
 from __future__ import annotations
 
+import gc
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -17,6 +19,8 @@ import numpy as np
 PAGE = 64  # cells; a block of attention has 256
 LEAST = 8  # pages of a pool at first
 SCRAP = 0  # the page that rows without a token write to
+# Without a GIL, an object that one thread lets go of lives until the thread that made it runs, or garbage is collected.
+GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Layer(Protocol):
@@ -123,6 +127,9 @@ class PagePool:
     def _take(self, count: int, after: int) -> list[int]:
         """`count` free pages, consecutive ones behind page `after` as far as possible; the pool grows if need be."""
         free = self.free()
+        if self.limit is not None and self.pages + count - int(free.sum()) > self.limit and not GIL:
+            gc.collect()
+            free = self.free()
         if (found := int(free.sum())) < count:
             need = self.pages + count - found
             if self.limit is not None and need > self.limit:
