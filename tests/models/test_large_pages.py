@@ -10,6 +10,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
 
 import tiny_models  # noqa: E402
 
+import ggml  # noqa: E402
 from ggml.models import load  # noqa: E402
 from ggml.models.files import large_pages  # noqa: E402
 
@@ -63,7 +64,25 @@ def test_what_takes_longer_than_a_second_stays(path, monkeypatch):
     monkeypatch.setattr(large_pages.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(large_pages.ggml.ext, "gguf_use_large_pages", use)
     load(path, threads=1).close()
-    assert starts == [0, 5 << 20, 10 << 20]
+    assert [start - starts[0] for start in starts] == [0, 5 << 20, 10 << 20]
+
+
+@pytest.mark.parametrize(("kind", "tied"), [("llama", False), ("mixtral", False), ("gemma2", True)])
+def test_what_each_token_needs_moves_first_and_tables_of_rows_stay(kind, tied, tmp_path, monkeypatch):
+    for name, value in (("LEAST", 0), ("has_large_pages", lambda: True), ("SECONDS", 1e9)):
+        monkeypatch.setattr(large_pages, name, value)
+    moved = []
+    monkeypatch.setattr(large_pages.ggml.ext, "gguf_use_large_pages", lambda file, *part: moved.append(part))
+    with load(tiny_models.write(tmp_path / "model.gguf", kind), threads=1) as model:
+        (file,), order = model.runner.file.mapped, {}
+        for i in range(ggml.gguf_get_n_tensors(file)):
+            at = ggml.gguf_get_tensor_offset(file, i)
+            inside = [k for k, (start, size) in enumerate(moved) if start <= at < start + size]
+            order[ggml.gguf_get_tensor_name(file, i).decode()] = inside
+    assert [name for name, found in order.items() if len(found) != 1] == ([] if tied else ["token_embd.weight"])
+    experts = [found[0] for name, found in order.items() if "_exps" in name]
+    assert bool(experts) == (kind == "mixtral")
+    assert max(found[0] for name, found in order.items() if found and "_exps" not in name) < min(experts, default=99)
 
 
 @pytest.mark.parametrize("where", ["free_memory", "has_large_pages"])

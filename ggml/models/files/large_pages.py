@@ -9,15 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ggml
 
 BLOCK = 32 << 20  # bytes that one call copies
 SECONDS = 1.0  # after which the rest stays: a virtual machine may get memory at less than half a gigabyte a second
-LEAST = 32 << 20  # bytes of data: fewer are found without delay
+LEAST = 32 << 20  # bytes of weights: fewer are found without delay
+GAP = 4096  # bytes between tensors that lie side by side
 KEPT = 8  # memory of which a part of 1 / KEPT stays free
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+OUTPUT, TABLE, EXPERTS = b"output.weight", b"token_embd.weight", b"_exps."
+ROWS = b"per_layer_token_embd.weight", b"position_embd.weight"  # tables of which a token needs a row
 OWN_GROUPS = Path("/proc/self/cgroup")
 V1 = (
     Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
@@ -62,29 +65,50 @@ def free_memory() -> tuple[int, int]:
 
 
 def use_large_pages(files: Sequence[Any]) -> None:
-    """Moves the tensor data of mapped files to large pages, unless they are small or memory is short.
+    """Moves the weights of mapped files to large pages, unless they are few or memory is short.
 
-    It takes about a second at most, whatever the size.
+    It takes about a second at most, whatever the size: first what each token needs, then experts. Tables of which a
+    token needs a row stay.
 
     Args:
         files: handles of GGUF contexts that map files.
     """
-    sizes = [_data_size(file) for file in files]
-    if sum(sizes) < LEAST or not has_large_pages():
+    tied = not any(ggml.gguf_find_tensor(file, OUTPUT) >= 0 for file in files)
+    ranges = [(part, file) for file in files for part in _ranges(file, tied)]
+    total_size = sum(part.size for part, _ in ranges)
+    if total_size < LEAST or not has_large_pages():
         return
     free, total = free_memory()
-    if free - sum(sizes) < total // KEPT:
+    if free - total_size < total // KEPT:
         return
     end = time.monotonic() + SECONDS
-    for file, size in zip(files, sizes, strict=True):
-        for start in range(0, size, BLOCK):  # an interrupt comes between two blocks
+    for part, file in sorted(ranges, key=lambda pair: pair[0].experts):
+        for start in range(part.start, part.start + part.size, BLOCK):  # an interrupt comes between two blocks
             if time.monotonic() > end:
                 return
-            ggml.ext.gguf_use_large_pages(file, start, min(BLOCK, size - start))
+            ggml.ext.gguf_use_large_pages(file, start, min(BLOCK, part.start + part.size - start))
 
 
-def _data_size(file: Any) -> int:
-    """The size of a GGUF context's tensor data."""
-    tensors = range(ggml.gguf_get_n_tensors(file))
-    ends = (ggml.gguf_get_tensor_offset(file, i) + ggml.gguf_get_tensor_size(file, i) for i in tensors)
-    return max(ends, default=0)
+class Part(NamedTuple):
+    """Bytes of a file's tensor data."""
+
+    experts: bool  # of which a token needs some
+    start: int
+    size: int
+
+
+def _ranges(file: Any, tied: bool) -> list[Part]:
+    """The tensor data of a GGUF context that tokens read as a whole; what lies side by side is one part."""
+    rows = ROWS if tied else (TABLE, *ROWS)
+    found: list[Part] = []
+    for i in range(ggml.gguf_get_n_tensors(file)):
+        name = ggml.gguf_get_tensor_name(file, i)
+        if name in rows:
+            continue
+        start, size = ggml.gguf_get_tensor_offset(file, i), ggml.gguf_get_tensor_size(file, i)
+        part = Part(EXPERTS in name, start, size)
+        if found and found[-1].experts == part.experts and 0 <= start - sum(found[-1][1:]) < GAP:
+            first = found.pop().start
+            part = Part(part.experts, first, start + size - first)
+        found.append(part)
+    return found
