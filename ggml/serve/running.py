@@ -19,6 +19,7 @@ HEAD_TIMEOUT = 20.0  # seconds in which the head of a request must arrive
 KEEP_ALIVE = 75  # seconds that a connection may wait for its next request: longer than proxies keep theirs
 READ_TIMEOUT = 60.0  # seconds after which a client that does not read its answer has gone
 END_TIMEOUT = 30  # seconds that requests have to end when the process shall end
+READ = 1 << 14  # bytes that are read at once: asyncio's 256 KiB fail, and end a connection, where memory runs out
 LAST = 5  # of these, seconds for the answers of those that did not
 
 
@@ -53,6 +54,8 @@ def connection_class(most: int, head: float = HEAD_TIMEOUT, read: float = READ_T
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            if hasattr(transport, "max_size"):  # that of another loop may lack it
+                transport.max_size = READ
             if len(self.connections) > most:
                 other = next(iter(waiting), self)
                 waiting.pop(other, None)

@@ -296,6 +296,23 @@ def test_a_pool_grows_seldom_also_beyond_the_usual(limit):
     assert pool.pages == limit if limit else 101 <= pool.pages < 114
 
 
+def test_a_pool_grows_by_what_it_needs_where_there_is_no_memory_for_more():
+    class Limited(Recorder):
+        def resize(self, cells):
+            if cells > 13 * PAGE:
+                raise MemoryError("no memory")
+            super().resize(cells)
+
+    layer = Limited()
+    pool = PagePool([layer], 0, 40 * PAGE, 0, 4, lambda: None)  # has 9 pages and would double
+    table = pool.table()
+    pool.reserve(table, 0, 12 * PAGE)
+    assert layer.cells == 13 * PAGE and pool.pages == 13
+    with pytest.raises(MemoryError):
+        pool.reserve(table, 12 * PAGE, 13 * PAGE)
+    assert pool.pages == 13
+
+
 def test_no_memory_for_more_pages_loses_nothing(open_model, monkeypatch):
     model, expected = open_model(n_seq=8), open_model().logits(TEXTS[0])[-1]
     for s in range(3):

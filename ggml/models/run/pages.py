@@ -134,8 +134,13 @@ class PagePool:
             need = self.pages + count - found
             if self.limit is not None and need > self.limit:
                 raise MemoryError(f"generate: {need} pages of {PAGE} tokens are needed, {self.limit} are allowed")
-            more = self._more()
-            self._grow(max(need, more if self.limit is None else min(more, self.limit)))
+            more = max(need, self._more() if self.limit is None else min(self._more(), self.limit))
+            try:
+                self._grow(more)
+            except MemoryError:
+                if more == need:
+                    raise
+                self._grow(need)
             free = self.free()
         taken: list[int] = []
         while len(taken) < count:
