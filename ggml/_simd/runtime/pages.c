@@ -109,6 +109,10 @@ size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy) {
     if (!madvise(copies, n, MADV_HUGEPAGE)) {
         copy(copies, (const void *)first, n / GG_LARGE_PAGE);
         if (mremap(copies, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)first) != MAP_FAILED) return n;
+        /* The system may have unmapped the addresses before it failed: they get their values in other pages. */
+        const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+        void *again = mmap((void *)first, n, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (again != MAP_FAILED) copy(again, copies, n / GG_LARGE_PAGE);
     }
     munmap(copies, n);
     return 0;
