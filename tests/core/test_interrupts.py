@@ -14,6 +14,7 @@ for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not ins
     pytest.importorskip(library)
 
 import tiny_models  # noqa: E402
+from interrupts import before_instruction  # noqa: E402
 from tiny_models import VOCAB, Letters  # noqa: E402
 
 import ggml  # noqa: E402
@@ -261,36 +262,13 @@ def test_ctrl_c_while_a_file_is_read_loses_no_memory(tmp_path, monkeypatch):
     """The interrupt comes before every seventh bytecode in turn; the file has 24 MiB."""
     monkeypatch.setattr(tiny_models, "HIDDEN", 16384)
     path = tiny_models.write(tmp_path / "model.gguf", "llama")
-    left = 0
-
-    def trace(frame, event, argument):
-        nonlocal left
-        callers = [frame]
-        while callers[-1].f_back is not None:
-            callers.append(callers[-1].f_back)
-        if frame.f_code.co_filename != model_file.__file__ or any(f.f_code.co_name == "__del__" for f in callers):
-            return None  # in a finaliser, Python ignores interrupts
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            left -= 1
-            if left == 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return trace
 
     def resident():
         return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) << 10
 
-    former, count, reached, before = sys.gettrace(), 0, True, 0
+    count, reached, before = 0, True, 0
     while reached:
-        left = count = count + 7
-        sys.settrace(trace)
-        try:
-            model_file.ModelFile(path, mmap=False).close()
-            reached = False
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(former)
+        count += 7
+        reached = before_instruction(count, model_file.__file__, lambda: model_file.ModelFile(path, mmap=False).close())
         before = before or resident()
     assert count > 300 and resident() - before < 50 << 20

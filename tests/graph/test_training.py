@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from interrupts import before_instruction
 from placed import EXAMPLES
 
 import ggml
@@ -343,42 +344,15 @@ def test_ctrl_c_before_any_instruction_of_a_session_loses_nothing(monkeypatch):
         creates(f"ggml_{name}")
     build = ggml.ext.opt_init
     monkeypatch.setattr(ggml.ext, "opt_init", lambda *args: (alive.add(made := build(*args)), made)[1])
-    left = 0
-
-    def finalised(frame):
-        """Whether a finaliser runs, in which Python ignores interrupts."""
-        while frame and frame.f_code.co_name != "__del__":
-            frame = frame.f_back
-        return frame
-
-    def trace(frame, event, argument):
-        nonlocal left
-        if frame.f_code.co_filename != training.__file__ or finalised(frame):
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            left -= 1
-            if left == 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return trace
 
     def life():
         with session() as s:
             s.epoch(DATA[:BATCH], LABELS[:BATCH])
 
-    former, count, stride, reached = sys.gettrace(), 0, 7, True
+    count, reached = 0, True
     while reached:
-        count += stride
-        left = count
-        sys.settrace(trace)
-        try:
-            life()
-            reached = False
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(former)
+        count += 7
+        reached = before_instruction(count, training.__file__, life)
         gc.collect()
         assert not alive, f"the interrupt before instruction {count} left {len(alive)} objects"
     assert count > 300

@@ -67,12 +67,13 @@ def convert(
     """
     if type is not None and (not isinstance(type, str) or type.upper() not in MIXES):
         raise ValueError(f"convert: type is {type!r}: need None or one of {', '.join(MIXES)}")
-    if is_adapter(folder) or is_gguf(folder) or task is not None:
+    adapts = is_adapter(folder) or is_gguf(folder)
+    if adapts or task is not None:
         if type is not None or imatrix is not None or vocab_only:
             raise ValueError("convert: an adapter has no type, imatrix or vocab_only")
     if task is not None:
         return from_task(folder, os.fsdecode(out), task)
-    if is_adapter(folder) or is_gguf(folder):
+    if adapts:
         change = from_peft if is_adapter(folder) else to_peft
         return change(os.fsdecode(folder), os.fsdecode(out), base)
     if base is not None:

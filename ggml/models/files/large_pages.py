@@ -29,7 +29,7 @@ V2 = Path("/sys/fs/cgroup"), "memory.max", "memory.current", "inactive_file"
 
 
 def has_large_pages() -> bool:
-    """Whether the system gives large pages to who asks for them."""
+    """Whether the system gives large pages to programs that ask for them."""
     try:
         return "[never]" not in SETTING.read_text()
     except OSError:
@@ -53,7 +53,7 @@ def _limits() -> Iterator[tuple[int, int]]:
 
 
 def free_memory() -> tuple[int, int]:
-    """Bytes that this process can still get without that others lose theirs, and those that it may have in all."""
+    """Bytes of memory that this process can still get, and those that it may have in all; 0, 0 if nobody knows."""
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         free, total = (int(lines[key].split()[0]) << 10 for key in ("MemAvailable", "MemTotal"))
@@ -75,7 +75,7 @@ def use_large_pages(files: Sequence[Any]) -> None:
     """
     tied = not any(ggml.gguf_find_tensor(file, OUTPUT) >= 0 for file in files)
     ranges = [(part, file) for file in files for part in _ranges(file, tied)]
-    total_size = sum(part.size for part, _ in ranges)
+    total_size = sum(part.end - part.start for part, _ in ranges)
     if total_size < LEAST or not has_large_pages():
         return
     free, total = free_memory()
@@ -83,10 +83,10 @@ def use_large_pages(files: Sequence[Any]) -> None:
         return
     end = time.monotonic() + SECONDS
     for part, file in sorted(ranges, key=lambda pair: pair[0].experts):
-        for start in range(part.start, part.start + part.size, BLOCK):  # an interrupt comes between two blocks
+        for start in range(part.start, part.end, BLOCK):  # an interrupt comes between two blocks
             if time.monotonic() > end:
                 return
-            ggml.ext.gguf_use_large_pages(file, start, min(BLOCK, part.start + part.size - start))
+            ggml.ext.gguf_use_large_pages(file, start, min(BLOCK, part.end - start))
 
 
 class Part(NamedTuple):
@@ -94,7 +94,7 @@ class Part(NamedTuple):
 
     experts: bool  # of which a token needs some
     start: int
-    size: int
+    end: int
 
 
 def _ranges(file: Any, tied: bool) -> list[Part]:
@@ -106,9 +106,8 @@ def _ranges(file: Any, tied: bool) -> list[Part]:
         if name in rows:
             continue
         start, size = ggml.gguf_get_tensor_offset(file, i), ggml.gguf_get_tensor_size(file, i)
-        part = Part(EXPERTS in name, start, size)
-        if found and found[-1].experts == part.experts and 0 <= start - sum(found[-1][1:]) < GAP:
-            first = found.pop().start
-            part = Part(part.experts, first, start + size - first)
+        part = Part(EXPERTS in name, start, start + size)
+        if found and found[-1].experts == part.experts and 0 <= start - found[-1].end < GAP:
+            part = Part(part.experts, found.pop().start, part.end)
         found.append(part)
     return found
