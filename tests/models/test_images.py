@@ -8,14 +8,14 @@ import math
 import pathlib
 import re
 
-import gguf
-import gguf_files
 import numpy as np
 import pytest
 
-for library in ("PIL", "jinja2", "safetensors", "tokenizers"):  # of the extra [test]; not on emulated CPUs
+for library in ("PIL", "gguf", "jinja2", "safetensors", "tokenizers"):  # of the extra [test]; not on emulated CPUs
     pytest.importorskip(library)
 
+import gguf  # noqa: E402
+import gguf_files  # noqa: E402
 import hf_images  # noqa: E402
 import hf_models  # noqa: E402
 import safetensors  # noqa: E402

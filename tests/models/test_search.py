@@ -2,14 +2,14 @@
 
 import json
 
-import gguf
 import numpy as np
 import pytest
 
-for library in ("PIL", "jinja2", "safetensors", "tokenizers"):  # of the extra [test]; not on emulated CPUs
+for library in ("PIL", "gguf", "jinja2", "safetensors", "tokenizers"):  # of the extra [test]; not on emulated CPUs
     pytest.importorskip(library)
 
 import bindings_clip  # noqa: E402
+import gguf  # noqa: E402
 import hf_images  # noqa: E402
 import hf_search  # noqa: E402
 import tiny_models  # noqa: E402
