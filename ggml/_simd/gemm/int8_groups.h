@@ -122,9 +122,13 @@ INT8_TABLE(groups_step, DOT_4)
 INT8_TABLE(groups_step, DOT_8)
 #endif
 
+#ifdef __AMX_INT8__
+#include "int8_tiles.h"
+#endif
+
 static inline panel_format int8_format(const gg_ints *ints) {
     panel_format f = {.depth = INT8_DEPTH, .step = ints->group, .bias = ints->bias, .convert_b = groups_convert_b,
-                      .minima = ints->minima, .columns = INT8_NR};
+                      .minima = ints->minima, .columns = INT8_NR, .task_columns = NC, .packed_columns = NC_ALL};
 #ifdef GG_VEC_PAIRS
     if (ints->scale_group) return blocks_format(ints);
     const int fit = INT16_MAX / (2 * 127 * ints->max);
@@ -134,6 +138,9 @@ static inline panel_format int8_format(const gg_ints *ints) {
     for (f.acc_depth = 1; 2 * f.acc_depth <= fit && 2 * f.acc_depth <= f.step / 4;) f.acc_depth *= 2;
 #else
     f.kernels = f.step == 32 ? int8_table_DOT_8 : int8_table_DOT_4;
+#endif
+#ifdef __AMX_INT8__
+    tiles_format(&f);
 #endif
     f.a_words = ints->group / (f.codes16 ? 2 : 4) + 1 + f.minima, f.b_words = f.a_words + 1;
     return f;
