@@ -168,7 +168,7 @@ class Embedding:
         if isinstance(texts, (str, bytes)):
             raise TypeError("embed: need a list of texts, a single text was given")
         config = self.runner.config
-        kind = pooling or {"none": "mean", "rank": heads.pooled_by(config)}.get(config.pooling, config.pooling)
+        kind = pooling or heads.pooling_of(config)
         if kind not in ("mean", "cls", "last", "none"):
             raise ValueError(f"embed: pooling is {pooling!r}: need 'mean', 'cls', 'last' or 'none'")
         rows = self.embedded("embed", texts, kind, adapter)
@@ -186,15 +186,15 @@ class Embedding:
         if kind == "none":
             return rows
         out = np.array(rows, np.float32).reshape(len(tokens), config.n_embd)
-        return self._dense(caller, out)
+        return self._dense(caller, out, adapter)
 
-    def _dense(self, caller: str, rows: np.ndarray) -> np.ndarray:
+    def _dense(self, caller: str, rows: np.ndarray, adapter: str | None = None) -> np.ndarray:
         """Applies the dense layers that the file has to pooled states [n, C]."""
         if not len(rows) or not heads.has_dense(self.runner.weights):
             return rows
         with self.runner.lock, named(caller):
             self.runner.check_undivided(caller)
-            return head_of(self.runner.parts(), heads.dense, rows, self.runner.threads)
+            return head_of(self.runner.parts(), heads.dense, rows, self.runner.threads, adapter)
 
     def finished(self, caller: str, states: np.ndarray, kind: str) -> np.ndarray:
         """The embedding [C] of a text of the states [tokens, C] of its tokens."""

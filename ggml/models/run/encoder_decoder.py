@@ -14,7 +14,7 @@ from ggml.utils import to_numpy
 
 from ..._owners import Owner
 from ..arch import FAMILIES
-from ..arch.base import Builder, Inputs, Pair
+from ..arch.base import Builder, Inputs
 from ..files.config import Config
 from .graphs import NODES_PER_LAYER, Parts
 from .token_bytes import packed, unpacked
@@ -51,9 +51,7 @@ def _inputs(ids: Any) -> Inputs:
 
 def _builder(parts: Parts, ctx: Any, ids: Any, adapter: str | None) -> Builder:
     """What adds the decoder's nodes; all tokens of a text have its adapter."""
-    adapters = {name: list(pairs) for name, pairs in parts.adapters.items()}
-    for name, pair in parts.named[adapter].items() if adapter is not None else ():
-        adapters.setdefault(name, []).append(Pair(pair.a, pair.b, pair.scale))
+    adapters = parts.adapters_of_all(adapter)
     return parts.builder(ctx, parts.config, parts.weights, _inputs(ids), None, adapters, parts.traced, parts.edits)
 
 

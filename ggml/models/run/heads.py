@@ -14,15 +14,22 @@ from ..arch.base import Inputs
 from .graphs import Parts
 
 
-def head_of(parts: Parts, make: Callable[[Any, Any], Any], pooled: np.ndarray, threads: int) -> np.ndarray:
-    """The result of a head, [M, width], of the pooled states of texts, f32 [M, C] (NumPy order)."""
+def head_of(
+    parts: Parts, make: Callable[[Any, Any], Any], pooled: np.ndarray, threads: int, adapter: str | None = None
+) -> np.ndarray:
+    """The result of a head, [M, width], of the pooled states of texts, f32 [M, C] (NumPy order).
+
+    All texts have the adapter of a name.
+    """
     inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
     ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
     try:
         x = ggml.ggml_new_tensor_2d(inputs_ctx, ggml.GGML_TYPE_F32, pooled.shape[1], len(pooled))
         to_numpy(x).reshape(pooled.shape)[...] = pooled
         ids = ggml.ggml_new_tensor_1d(inputs_ctx, ggml.GGML_TYPE_I32, len(pooled))
-        g = parts.builder(ctx, parts.config, parts.weights, Inputs(ids, ids, {}, 1), None, parts.adapters)
+        g = parts.builder(
+            ctx, parts.config, parts.weights, Inputs(ids, ids, {}, 1), None, parts.adapters_of_all(adapter)
+        )
         y = make(g, x)
         graph = ggml.ggml_new_graph(ctx)
         ggml.ggml_build_forward_expand(graph, y)

@@ -85,7 +85,7 @@ class Gradients:
         """The logits after each token [vocabulary, n]."""
         config, n = self.runner.config, len(tokens)
         row, places = RowInputs(values, config, n), np.arange(n, dtype=np.int32)
-        row.fill(Row(np.array(tokens), np.array(tokens), np.tile(places, (4, 1)), np.zeros_like(places), {}))
+        row.fill(Row(np.array(tokens), np.array(tokens), np.tile(places, (4, 1)), np.zeros_like(places)))
         g = Builder(nodes, config, weights, row.inputs, adapters=self.runner.parts().adapters)
         return g.output(FAMILIES[config.arch].module.head(g, self._layers(g)))
 
