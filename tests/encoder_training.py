@@ -60,7 +60,7 @@ def loss_of_classes(scores, labels):
     return -np.mean(shares[np.arange(len(labels)), labels])
 
 
-def check_texts_are_learned(model, folder, **options):
+def check_texts_are_learned(model, folder, named=True, **options):
     """Embeddings are trained: the losses are those of `embed`, before, after, and with the adapter by its name."""
     items = [(hf_models.tokens(5 + i % 7, i), hf_models.tokens(9 + i % 3, 50 + i)) for i in range(8)]
     path, temperature = folder / "lora.gguf", 0.2
@@ -72,8 +72,9 @@ def check_texts_are_learned(model, folder, **options):
     model.set_lora(path)
     assert np.isclose(loss_of_texts(model.embed, items, temperature), after, rtol=1e-3)
     model.set_lora()
-    model.add_adapter("new", path)
-    named = loss_of_texts(lambda texts: model.embed(texts, adapter="new"), items, temperature)
-    assert np.isclose(named, after, rtol=1e-3)
+    if named:
+        model.add_adapter("new", path)
+        loss = loss_of_texts(lambda texts: model.embed(texts, adapter="new"), items, temperature)
+        assert np.isclose(loss, after, rtol=1e-3)
     assert np.isclose(loss_of_texts(model.embed, items, temperature), before, rtol=1e-4)
     return result, items, settings

@@ -250,7 +250,7 @@ def task_of(config: Fields) -> str | None:
     (name, *_) = config.array("architectures", str, default=["ForCausalLM"])
     if name.endswith("Classification"):
         return None
-    if name.endswith(("EncoderModel", "BertModel")):
+    if name.endswith("Model") and not name.endswith("LMHeadModel"):
         return "FEATURE_EXTRACTION"
     return "SEQ_2_SEQ_LM" if config.flag("is_encoder_decoder", False) else "CAUSAL_LM"
 
