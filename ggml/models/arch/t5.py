@@ -6,13 +6,37 @@ each of some ranges of larger ones ("buckets").
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import ggml
 
 FAR = 128  # distances from which on all are alike
+
+
+class Part(NamedTuple):
+    """The tokens of one text in a step of the decoder: n of those of g.inputs.ids, from `first` on.
+
+    Attributes:
+        buckets: i32 [P n], of P places of keys.
+        mask: f32 [P, n].
+        store: function of a layer's number and its k and v [D H, n], which gives the keys and values of all places,
+            [D H, P].
+        cross: for each layer the keys and values of the encoder's states, [D H, T].
+        read: f32 [T, n], 0 for states of tokens and -inf for those behind them; None if there are none.
+    """
+
+    first: int
+    n: int
+    buckets: Any
+    mask: Any
+    store: Any
+    cross: Any
+    read: Any = None
 
 
 def keys(k):
@@ -66,37 +90,39 @@ def head(g, x):
     return g.rms_norm(x, "enc.output_norm")
 
 
-def decode(g, buckets, mask, store, cross, read=None):
-    """The decoder without its output matrix: the states [C, n] after n tokens g.inputs.ids.
-
-    Args:
-        buckets: i32 [P n], of P places of keys.
-        mask: f32 [P, n].
-        store: function of a layer's number and its k and v [D H, n], which gives the keys and values of all places,
-            [D H, P].
-        cross: for each layer the keys and values of the encoder's states, [D H, T].
-        read: f32 [T, n], 0 for states of tokens and -inf for those behind them; None if there are none.
-    """
+def decode(g, parts):
+    """The decoder without its output matrix: the states [C, N] after N tokens g.inputs.ids, which `parts` divide."""
     x = g.point("dec.token_embd", g.embedding(g.inputs.ids, "token_embd", g.config.n_vocab))
     for i in range(g.config.own["decoder_layers"]):
-        x = decoder_layer(g, i, x, buckets, mask, store, cross[i], read)
+        x = decoder_layer(g, i, x, parts)
     return x
 
 
-def decoder_layer(g, i, x, buckets, mask, store, cross, read):
-    """x += attention(norm(x)), x += cross attention(norm(x)), x += ffn(norm(x)); see decode."""
-    b, n = f"dec.blk.{i}.", x.contents.ne[1]
+def decoder_layer(g, i, x, parts):
+    """x += attention(norm(x)), x += cross attention(norm(x)), x += ffn(norm(x)): only attention knows texts."""
+    b = f"dec.blk.{i}."
     h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
-    q = by_head(g, projected(g, h, b + "attn_q"))
-    k, v = store(i, projected(g, h, b + "attn_k"), projected(g, h, b + "attn_v"))
-    h = attention(g, q, by_head(g, k), by_head(g, v), distances(g, "dec", i, buckets, n), mask)
+    q, k, v = (projected(g, h, b + "attn_" + part) for part in "qkv")
+    h = joined(g, [own_attention(g, i, part, *(columns(g, t, part) for t in (q, k, v))) for part in parts])
     x = g.point(b + "cross_attn_in", g.add(x, attention_out(g, b + "attn", h)))
     h = g.point(b + "cross_attn_norm", g.rms_norm(x, b + "cross_attn_norm"))
-    q = by_head(g, projected(g, h, b + "cross_attn_q"))
-    k, v = (by_head(g, t) for t in cross)
-    h = attention(g, q, k, v, mask=read)
+    q = projected(g, h, b + "cross_attn_q")
+    h = joined(g, [cross_attention(g, columns(g, q, part), part.cross[i], part.read) for part in parts])
     x = g.point(b + "ffn_in", g.add(x, attention_out(g, b + "cross_attn", h)))
     return g.point(b + "out", g.add(x, feed_forward(g, b, x)))
+
+
+def own_attention(g, i, part, q, k, v):
+    """The attention of a text's tokens to those before them, [D H, n]."""
+    k, v = part.store(i, k, v)
+    bias = distances(g, "dec", i, part.buckets, part.n)
+    return attention(g, by_head(g, q), by_head(g, k), by_head(g, v), bias, part.mask)
+
+
+def cross_attention(g, q, cross, read):
+    """The attention of a text's tokens to the states of the encoder, [D H, n]."""
+    k, v = (by_head(g, t) for t in cross)
+    return attention(g, by_head(g, q), k, v, mask=read)
 
 
 def cross_keys_values(g, states):
@@ -117,7 +143,7 @@ def beside(g, states):
         return
     buckets = ggml.ggml_new_tensor_1d(g.ctx, ggml.GGML_TYPE_I32, g.n_tokens)
     cross = cross_keys_values(g, states)
-    logits(g, decode(g, buckets, None, lambda i, k, v: (k, v), cross))
+    logits(g, decode(g, [Part(0, g.n_tokens, buckets, None, lambda i, k, v: (k, v), cross)]))
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
@@ -133,10 +159,31 @@ def by_head(g, x, sequences=1):
     return ggml.ggml_permute(g.ctx, x, 0, 2, 1, 3)
 
 
+def columns(g, x, part):
+    """The columns of x [D H, N] that a part has."""
+    size, n = x.contents.ne[:2]
+    return (
+        x if part.n == n else ggml.ggml_view_2d(g.ctx, x, size, part.n, x.contents.nb[1], part.first * x.contents.nb[1])
+    )
+
+
+def joined(g, parts):
+    """What parts have, side by side."""
+    return functools.reduce(lambda a, b: ggml.ggml_concat(g.ctx, a, b, 1), parts)
+
+
 def distances(g, side, i, buckets, n):
     """What is added to the scores of n queries: [P, n, H]; layers without a table have that of the first."""
     name = f"{side}.blk.{i}.attn_rel_b"
     name = name if g.has(name + ".weight") else f"{side}.blk.0.attn_rel_b"
+    key = f"{name} {ctypes.addressof(buckets.contents)}"
+    if key not in g.passed:
+        g.passed[key] = bias_of(g, name, buckets, n)
+    return g.passed[key]
+
+
+def bias_of(g, name, buckets, n):
+    """The rows of a table [H, buckets] for n queries: [P, n, H]."""
     table = g.weight(name + ".weight", g.config.n_head, g.config.own["buckets"])
     rows = ggml.ggml_get_rows(g.ctx, table, buckets)
     rows = ggml.ggml_reshape_3d(g.ctx, rows, g.config.n_head, rows.contents.ne[1] // n, n)

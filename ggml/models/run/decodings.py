@@ -6,7 +6,9 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .encoder_decoder import Decoding, Reading, loaded
+import numpy as np
+
+from .encoder_decoder import Decoding, Reading, Steps, loaded
 from .sequences import common_length
 from .whole_texts import states_of
 
@@ -25,6 +27,7 @@ class Decodings:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
+        self._steps = Steps(runner.run, runner.threads, 2 * runner.n_seq + 2)
         self.items: list[Decoding | None] = [None] * runner.n_seq
         self.owners: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.parked: weakref.WeakKeyDictionary[Any, Decoding] = weakref.WeakKeyDictionary()
@@ -33,6 +36,7 @@ class Decodings:
         """Empties all sequences; the texts that go on compute what they held again."""
         self.owners.clear()
         self.parked.clear()
+        self._steps.forget()
         self.items[:] = [None] * len(self.items)
 
     def claim(self, number: int, owner: Any) -> None:
@@ -77,6 +81,19 @@ class Decodings:
         held.shorten(common_length(held.ids, ids[:-1]))
         return list(ids[len(held.ids) :])
 
+    def append(self, texts: Sequence[tuple[Decoding, Sequence[int]]]) -> list[np.ndarray]:
+        """Appends tokens to texts, together where they have the same adapter.
+
+        Returns:
+            For each text the logits after its last token, f32 [n_vocab].
+        """
+        found = [np.empty(0)] * len(texts)
+        for adapter in dict.fromkeys(held.reading.adapter for held, _ in texts):
+            group = [i for i, (held, _) in enumerate(texts) if held.reading.adapter == adapter]
+            for i, logits in zip(group, self._steps.append([texts[i] for i in group]), strict=True):
+                found[i] = logits[-1].copy()
+        return found
+
     def begun(self, number: int, read: Sequence[int]) -> Decoding:
         """Takes a sequence from its owner; it holds no tokens and reads a text."""
         self.claim(number, None)
@@ -112,7 +129,7 @@ class Decodings:
     def load(self, number: int, state: memoryview) -> None:
         """Makes a sequence hold what Decoding.save returned; nothing changes if that can't be read."""
         runner = self._runner
-        found = loaded(runner.parts(), state, runner.run, runner.threads, runner.n_ctx)
+        found = loaded(runner.parts(), state, self._steps, runner.n_ctx)
         self.claim(number, None)
         self.items[number] = found
 
@@ -132,8 +149,7 @@ class Decodings:
         return Reading(parts, read, adapter).compute(parts, states, runner.run, runner.threads)
 
     def _new(self, reading: Reading) -> Decoding:
-        runner = self._runner
-        return Decoding(runner.parts(), reading, runner.run, runner.threads)
+        return Decoding(self._runner.parts(), reading, self._steps)
 
 
 def has_read(reading: Reading, read: Sequence[int], adapter: str | None) -> bool:

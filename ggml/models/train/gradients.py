@@ -111,7 +111,8 @@ class Gradients:
         hidden = np.triu(np.full((len(tokens), len(tokens)), -np.inf), 1)
         mask = ggml.ggml_reshape_2d(values, with_values(values, F32, hidden), len(tokens), len(tokens))
         cross = module.cross_keys_values(g, states)
-        return module.logits(g, module.decode(g, between, mask, lambda i, k, v: (k, v), cross))
+        part = module.Part(0, len(tokens), between, mask, lambda i, k, v: (k, v), cross)
+        return module.logits(g, module.decode(g, [part]))
 
     def _layers(self, g: Builder) -> Any:
         """The result of the last layer."""

@@ -224,7 +224,7 @@ class Writing(Nodes):
         def loss(nodes: Any) -> Any:
             g = self._builder(nodes)
             cross = module.cross_keys_values(g, module.head(g, x))
-            states = module.decode(g, buckets, before, lambda i, k, v: (k, v), cross, read)
+            states = module.decode(g, [module.Part(0, n, buckets, before, lambda i, k, v: (k, v), cross, read)])
             return ggml.ggml_cross_entropy_loss(nodes, module.logits(g, states), labels)
 
         self.segment = Segment(x, None, loss, adapter, NODES_PER_LAYER * (2 * layers + 1), threads)
