@@ -81,7 +81,7 @@ class Step(Prepared):
             g, results = make(self.ctx)
             nodes = (g.config.own["decoder_layers"] + 1) * (2 * NODES_PER_LAYER + NODES_PER_PART * parts)
             self.graph = ggml.ggml_new_graph_custom(self.ctx, nodes, False)
-            for tensor in results:
+            for tensor in (*g.effects, *results):
                 ggml.ggml_build_forward_expand(self.graph, tensor)
         except BaseException:
             self.free()
@@ -103,18 +103,18 @@ class Reading(Prepared):
         adapter: name of its adapter, or None.
 
     Attributes:
-        cross: for each layer keys and values, f32 [T, D H] (NumPy order here and below) as tensors.
+        cross: for each layer keys and values as tensors, f32 [T, D H] and [D H, T] (NumPy order here and below).
     """
 
     def __init__(self, parts: Parts, ids: Sequence[int], adapter: str | None) -> None:
         super().__init__()
         self.ids, self.adapter = list(ids), adapter
-        self.cross: list[tuple[Any, Any]] = []
+        self.cross: list[tuple[Any, ...]] = []
         c = parts.config
         keep(self, "ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
         for _ in range(c.own["decoder_layers"]):
-            k, v = (ggml.ggml_new_tensor_2d(self.ctx, F32, c.n_head * c.key_dim, len(ids)) for _ in "kv")
-            self.cross.append((k, v))
+            ne = (c.n_head * c.key_dim, len(ids))
+            self.cross.append(tuple(ggml.ggml_new_tensor_2d(self.ctx, F32, *shape) for shape in (ne, ne[::-1])))
 
     def compute(self, parts: Parts, states: np.ndarray, run: Run, threads: int) -> Reading:
         """Computes the keys and values of the encoder's states [T, C]."""
@@ -135,8 +135,9 @@ class Reading(Prepared):
         return self
 
     def arrays(self) -> list[np.ndarray]:
-        """The keys and values as arrays."""
-        return [to_numpy(tensor).reshape(len(self.ids), -1) for pair in self.cross for tensor in pair]
+        """The keys and values as arrays, f32 [T, D H]."""
+        n = len(self.ids)
+        return [a for k, v in self.cross for a in (to_numpy(k).reshape(n, -1), to_numpy(v).reshape(-1, n).T)]
 
 
 class Places(Prepared):
