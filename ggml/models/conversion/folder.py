@@ -12,7 +12,7 @@ import numpy as np
 import ggml
 
 from ..._errors import rename
-from ..._owners import Owner
+from ..._owners import Held, Owner
 from ..files.model_file import ModelFile
 from .checkpoint import Checkpoint
 from .clip_example import is_example, read_example
@@ -74,8 +74,8 @@ class FolderFile(Owner):
         self.tensors: dict[str, Any] = {}
         self.places: dict[str, tuple[str, int]] = {}
         self.mapped: list[Any] = []  # GGUF contexts: none
-        self._buffers: list[Any] = []
-        self._ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        self._contexts, self._buffers = Held(ggml.ggml_free), Held(ggml.ggml_backend_buffer_free)
+        self._ctx = self._contexts.new(ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         try:
             with warnings.catch_warnings(record=True) as caught:
                 self._open(mmap, plan or plan_text)
@@ -116,8 +116,7 @@ class FolderFile(Owner):
             change = as_floats if weight.kind == ggml.GGML_TYPE_F32 else (lambda m: m) if kept else as_bf16
             memory = np.concatenate([change(m).reshape(-1) for m in matrices])
         data: Any = memory
-        buffer = ggml.ggml_backend_cpu_buffer_from_ptr(data, memory.nbytes)
-        self._buffers.append(buffer)
+        buffer = self._buffers.new(ggml.ggml_backend_cpu_buffer_from_ptr, data, memory.nbytes)
         tensor = self.tensors[name] = new_tensor(self._ctx, weight.shape, weight.kind)
         ggml.ggml_set_name(tensor, name.encode())
         ggml.ggml_backend_tensor_alloc(buffer, tensor, memory.ctypes.data)
@@ -125,11 +124,8 @@ class FolderFile(Owner):
     def close(self) -> None:
         """Releases the memory and the mappings."""
         self.tensors.clear()
-        while self._buffers:
-            ggml.ggml_backend_buffer_free(self._buffers.pop())
-        if self._ctx is not None:
-            ggml.ggml_free(self._ctx)
-            self._ctx = None
+        self._buffers.free()
+        self._contexts.free()
 
 
 class ExampleFile(FolderFile):

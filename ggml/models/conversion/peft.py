@@ -18,6 +18,7 @@ from ..._errors import named
 from ..._extras import require
 from ..._io.files import save
 from ..._io.gguf_write import _write_to_file
+from ..._owners import Held
 from ..files.model_file import ModelFile
 from .checkpoint import Checkpoint, Shards
 from .fields import Fields, read_json
@@ -179,9 +180,9 @@ def of_pattern(config: Fields, setting: str, module: str, default: float) -> flo
 
 def write_adapter(out: str, arch: str, alpha: float, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes a GGUF file with an adapter."""
-    file: Any = ggml.gguf_init_empty()
-    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    files, contexts = Held(ggml.gguf_free), Held(ggml.ggml_free)
     try:
+        file, ctx = files.new(ggml.gguf_init_empty), contexts.new(ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
         for key, value in {"general.architecture": arch, "general.type": "adapter", "adapter.type": "lora"}.items():
             ggml.gguf_set_val_str(file, key, value)
         ggml.gguf_set_val_f32(file, "adapter.lora.alpha", alpha)
@@ -192,8 +193,8 @@ def write_adapter(out: str, arch: str, alpha: float, tensors: Mapping[str, np.nd
         with named("convert", out):
             _write_to_file(file, os.fsencode(out), False)
     finally:
-        ggml.gguf_free(file)
-        ggml.ggml_free(ctx)
+        files.free()
+        contexts.free()
 
 
 # ---- GGUF to PEFT ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 import ggml
 from ggml.utils import to_numpy
 
+from ..._owners import Held
 from ..arch.base import Inputs
 from .graphs import Parts
 
@@ -21,9 +22,9 @@ def head_of(
 
     All texts have the adapter of a name.
     """
-    inputs_ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    contexts = Held(ggml.ggml_free)
     try:
+        inputs_ctx, ctx = (contexts.new(ggml.ggml_init, ggml.ggml_init_params(mem_size=0)) for _ in range(2))
         x = ggml.ggml_new_tensor_2d(inputs_ctx, ggml.GGML_TYPE_F32, pooled.shape[1], len(pooled))
         to_numpy(x).reshape(pooled.shape)[...] = pooled
         ids = ggml.ggml_new_tensor_1d(inputs_ctx, ggml.GGML_TYPE_I32, len(pooled))
@@ -36,5 +37,4 @@ def head_of(
         ggml.ggml_graph_compute_with_ctx(ctx, graph, threads)
         return to_numpy(y).reshape(len(pooled), -1).copy()
     finally:
-        ggml.ggml_free(ctx)
-        ggml.ggml_free(inputs_ctx)
+        contexts.free()

@@ -11,8 +11,10 @@ import ggml
 from ggml.utils import dequantize_row, to_numpy
 
 from ..._errors import named
+from ..._owners import keep
 from ..arch import FAMILIES
 from ..arch.base import Builder, Inputs
+from ..arch.prepared import Prepared
 from ..generate.prompts import Prompts
 from ..run.graphs import NODES_PER_LAYER
 from ..run.runner import Runner
@@ -71,15 +73,14 @@ class Gradients:
                 return self._computed(tokens, read)
 
     def _computed(self, tokens: list[int], read: list[int]) -> dict[str, np.ndarray]:
-        values = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-        nodes = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
-        allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
+        held = Prepared()
         try:
-            return self._graph(values, nodes, allocator, tokens, read)
+            keep(held, "inputs_ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
+            keep(held, "ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
+            keep(held, "allocator", ggml.ggml_gallocr_new, ggml.ggml_backend_cpu_buffer_type())
+            return self._graph(held.inputs_ctx, held.ctx, held.allocator, tokens, read)
         finally:
-            ggml.ggml_gallocr_free(allocator)
-            ggml.ggml_free(nodes)
-            ggml.ggml_free(values)
+            held.free()
 
     def _logits(self, values: Any, nodes: Any, weights: dict[str, Any], tokens: list[int]) -> Any:
         """The logits after each token [vocabulary, n]."""

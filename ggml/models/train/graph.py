@@ -16,9 +16,11 @@ import numpy as np
 import ggml
 from ggml.utils import to_numpy
 
+from ..._owners import Held, keep
 from ..arch import FAMILIES, caches_of
 from ..arch.base import Builder, Inputs
 from ..arch.keeps import Shared
+from ..arch.prepared import Prepared
 from ..files.config import Config
 from ..run.graphs import NODES_PER_LAYER, Parts
 from .adapter import Adapter
@@ -250,7 +252,7 @@ class Writing(Nodes):
         self.segment.close()
 
 
-class Trainer:
+class Trainer(Prepared):
     """Computes the loss of rows of tokens and its gradients with respect to an adapter.
 
     Args:
@@ -269,13 +271,14 @@ class Trainer:
         self, parts: Parts, adapter: Adapter, tokens: int, checkpoint: bool, threads: int, pictures: bool = False,
         written: int = 0, texts: int = 1, head: Callable[[Any, Parts, Adapter, int], Loss] | None = None,
     ) -> None:  # fmt: skip
+        super().__init__()
         self.config, self.adapter, self.tokens, self.threads = parts.config, adapter, tokens, threads
         self._pictures, self._written, self._texts, self._make_head = pictures, written, texts, head
         self.segments: list[Segment] = []
         self._embedding: Segment | None = None
         self._head: Loss | None = None
-        self._allocators: list[Any] = []
-        self._ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+        self._allocators = Held(ggml.ggml_gallocr_free)
+        keep(self, "inputs_ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
         try:
             self._build(parts, checkpoint)
         except BaseException:
@@ -284,16 +287,16 @@ class Trainer:
 
     def _build(self, parts: Parts, checkpoint: bool) -> None:
         c, n = self.config, self.tokens
-        self._row: RowInputs | None = RowInputs(self._ctx, c, n, self._pictures, self._texts)
+        self._row: RowInputs | None = RowInputs(self.inputs_ctx, c, n, self._pictures, self._texts)
         nodes = Nodes(parts, self.adapter, self._row.inputs)
         self._add_layers(nodes, 1 if checkpoint else c.n_layer)
         rows = max(1, min(n, HEAD_FLOATS // c.n_vocab))
         if self._make_head is not None:
-            self._head = self._make_head(self._ctx, parts, self.adapter, self.threads)
+            self._head = self._make_head(self.inputs_ctx, parts, self.adapter, self.threads)
         elif self._written:
-            self._head = Writing(self._ctx, parts, (n, self._written), self.adapter, self.threads)
+            self._head = Writing(self.inputs_ctx, parts, (n, self._written), self.adapter, self.threads)
         else:
-            self._head = Head(self._ctx, c, rows, nodes.logits, self.adapter, self.threads)
+            self._head = Head(self.inputs_ctx, c, rows, nodes.logits, self.adapter, self.threads)
         assert self._embedding is not None
         self._place([self._embedding, *self.segments])
         self._place([self._head.segment])  # apart: it is computed while the activations of a segment are kept
@@ -312,12 +315,12 @@ class Trainer:
             first, size = 0, c.n_layer
         room = NODES_PER_LAYER * (1 + c.n_expert_used)
         width = c.n_streams * c.n_embd
-        dy = ggml.ggml_new_tensor_2d(self._ctx, F32, width, self.tokens)
+        dy = ggml.ggml_new_tensor_2d(self.inputs_ctx, F32, width, self.tokens)
         self._dy = to_numpy(dy)
         self._embedding = Segment(None, None, nodes.layers(0, first, None), None, first * room + 64, self.threads)
         for begin in range(first, c.n_layer, size):
             end = min(begin + size, c.n_layer)
-            x = ggml.ggml_new_tensor_2d(self._ctx, F32, width, self.tokens)
+            x = ggml.ggml_new_tensor_2d(self.inputs_ctx, F32, width, self.tokens)
             if begin > first:
                 ggml.ggml_set_param(x)
             make = nodes.layers(begin, end, x)
@@ -325,8 +328,7 @@ class Trainer:
 
     def _place(self, segments: Sequence[Segment]) -> None:
         """Places segments in the same memory: they are computed one after the other."""
-        allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
-        self._allocators.append(allocator)
+        allocator = self._allocators.new(ggml.ggml_gallocr_new, ggml.ggml_backend_cpu_buffer_type())
         for segment in segments:
             if not ggml.ggml_gallocr_reserve(allocator, segment.graph):
                 raise MemoryError(f"finetune: there is no memory for graphs of {self.tokens} tokens")
@@ -336,7 +338,8 @@ class Trainer:
     @property
     def bytes(self) -> int:
         """The memory of activations and gradients."""
-        return sum(ggml.ggml_gallocr_get_buffer_size(a, 0) for a in self._allocators) + ggml.ggml_used_mem(self._ctx)
+        nodes = sum(ggml.ggml_gallocr_get_buffer_size(allocator, 0) for allocator in self._allocators)
+        return nodes + ggml.ggml_used_mem(self.inputs_ctx)
 
     def loss(self, row: AnyRow, total: int, gradients: bool = True) -> float:
         """The sum of the losses of a row's targets, divided by `total`.
@@ -376,8 +379,5 @@ class Trainer:
             if part is not None:
                 part.close()
         self.segments, self._embedding, self._head, self._row, self._dy = [], None, None, None, np.empty(0)
-        while self._allocators:
-            ggml.ggml_gallocr_free(self._allocators.pop())
-        if self._ctx is not None:
-            ggml.ggml_free(self._ctx)
-        self._ctx = None
+        self._allocators.free()
+        self.free()
