@@ -219,6 +219,11 @@ def test_wrong_arguments_are_named(tmp_path):
         ]:  # fmt: skip
             with pytest.raises(ValueError, match=f"^finetune: {message}"):
                 model.finetune(data, tmp_path / "lora.gguf", steps=1, **change)
+    with (
+        opened(tmp_path, "bert") as model,
+        pytest.raises(ValueError, match="^finetune: items of the data and of the val"),
+    ):
+        model.finetune([IDS[:2]] * 3, tmp_path / "lora.gguf", validation=[IDS[:3]])
     with opened(tmp_path, "qwen3") as model:
         for change in ({"batch": 2}, {"temperature": 0.1}):
             with pytest.raises(

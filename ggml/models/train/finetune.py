@@ -47,6 +47,11 @@ def share(value: float) -> None:
         raise ValueError(f"finetune: validation is {value!r}: need a share from 0 to below 1, or data")
 
 
+def some_of(rows: list[Any], validation: Any) -> list[Any]:
+    """The rows that measure the loss: of a share of the data few, of data of its own all."""
+    return rows[:: -(-len(rows) // VALIDATION_ROWS) or 1] if isinstance(validation, (int, float)) else rows
+
+
 class Finetuning:
     """Trains adapters; see Model."""
 
@@ -75,9 +80,7 @@ class Finetuning:
         train, held_out = self.divided(data, validation, pairs)
         sizes, start = sizes_of([*train, *held_out], tokens), self.runner.config.own["decoder_start"]
         made, measured = (pair_rows(some, sizes, start) for some in (train, held_out))
-        if isinstance(validation, (int, float)):
-            measured = measured[:: -(-len(measured) // VALIDATION_ROWS) or 1]
-        return made, measured
+        return made, some_of(measured, validation)
 
     def pools(self, data: Any) -> bool:
         """Whether the model is trained on whole texts, whose states are pooled: it has classes, or gives embeddings.
@@ -96,24 +99,29 @@ class Finetuning:
             is_pair = isinstance(text, (tuple, list)) and len(text) == 2 and all(
                 isinstance(part, (str, bytes)) for part in text
             )  # fmt: skip
-            ids = prompts.ids("finetune", prompts.answering(*text) if is_pair else text)
+            ids = self._plain_ids(prompts.answering(*text) if is_pair else text)
             return Text(ids, prompts.types(ids))
 
         def embedded_text(text: Any) -> Text:
-            ids = text_of(config, prompts.ids("finetune", text))
+            ids = text_of(config, self._plain_ids(text))
             return Text(ids, [0] * len(ids))
 
         if heads.has_classes(weights):
             return labelled(source, labelled_text, heads.n_classes(weights), config.labels)
         return compared(source, embedded_text)
 
+    def _plain_ids(self, text: Any) -> list[int]:
+        """The tokens of a text without pictures."""
+        ids = self.prompts.ids("finetune", text)
+        if min(ids) < 0:
+            raise ValueError("finetune: the tokens have embeddings of pictures: need texts, or token ids")
+        return ids
+
     def texts(self, data: Any, validation: Any, options: Options) -> tuple[Texts, Material]:
         """The whole texts that are trained on."""
         train, held_out = self.divided(data, validation, self.items)
         texts = Texts(train, held_out, options.tokens, options.batch or BATCH, self.runner.n_ctx)
-        measured = texts.rows(held_out)
-        if isinstance(validation, (int, float)):
-            measured = measured[:: -(-len(measured) // VALIDATION_ROWS) or 1]
+        measured = some_of(texts.rows(held_out), validation)
         if not texts.compares and options.temperature is not None:
             raise ValueError("finetune: temperature is given: it is of texts that are compared, not of classes")
         settings = {"batch": texts.group, "temperature": options.temperature}
@@ -150,9 +158,7 @@ class Finetuning:
         made, measured = (rows(examples, tokens, bos, together) for examples in (train, held_out))
         if not made:
             raise ValueError("finetune: there is nothing to train on")
-        if isinstance(validation, (int, float)):
-            measured = measured[:: -(-len(measured) // VALIDATION_ROWS) or 1]
-        return made, measured
+        return made, some_of(measured, validation)
 
     def shapes(self, targets: str | Sequence[str], pools: bool = False) -> dict[str, tuple[int, int, int]]:
         """The shapes (n_in, n_out, experts) of the matrices that get a pair; `pools`: see there."""

@@ -91,6 +91,10 @@ class Texts:
     """
 
     def __init__(self, items: Sequence[Item], held_out: Sequence[Item], most: int, batch: int, limit: int) -> None:
+        widths = {len(item.texts) for item in (*items, *held_out)}
+        if len(widths) > 1:
+            counts = " and ".join(map(str, sorted(widths)))
+            raise ValueError(f"finetune: items of the data and of the validation have {counts} texts: need as many")
         longest = max(len(text.ids) for item in (*items, *held_out) for text in item.texts)
         self.places = min(places_for(longest, most), limit)
         self.group, self.width = min(batch, len(items)), len(items[0].texts)
@@ -161,14 +165,14 @@ def labelled(data: Any, text_of: Callable[[Any], Text], n_classes: int, labels: 
 def shares_of(label: Any, i: int, n_classes: int, labels: Sequence[str]) -> tuple[float, ...]:
     """The share of each class that a label says."""
     given = f"finetune: the label of item {i} is {str(label)[:60]!r}"
-    number = isinstance(label, (int, float, np.integer, np.floating)) and not isinstance(label, bool)
+    number = isinstance(label, (int, float, np.integer, np.floating))
     if n_classes == 1:
         if not number or not 0 <= label <= 1:
             raise ValueError(f"{given}: need a number from 0 to 1, as the model has one score")
         return 1 - float(label), float(label)
     if isinstance(label, str) and label in labels:
         label = labels.index(label)
-    elif not number or not 0 <= label < n_classes or label != int(label):
+    elif not number or isinstance(label, bool) or not 0 <= label < n_classes or label != int(label):
         names = f", or one of {', '.join(map(repr, labels[:8]))}" if labels else ""
         raise ValueError(f"{given}: need the number of a class, 0 to {n_classes - 1}{names}")
     return tuple(float(k == label) for k in range(n_classes))
