@@ -196,6 +196,24 @@ def test_texts_are_written_together(opened, monkeypatch):
     assert len(set(map(tuple, ids))) == 5
 
 
+def test_texts_are_read_together(opened, monkeypatch):
+    """Each once, those of similar length in one graph; they have the states that each has alone."""
+    _, _, model = opened
+    read = [hf_models.tokens(n, 40 + n) for n in (9, 300, 12, 9, 200)]
+    sequences = model.runner.decodings
+    sequences.forget()
+    alone = [[array.copy() for array in sequences.read([(ids, None)])[0].arrays()] for ids in read]
+    shapes, texts_graph = [], model.runner.texts_graph
+    monkeypatch.setattr(model.runner, "texts_graph", lambda *args: shapes.append(args[:2]) or texts_graph(*args))
+    readings = sequences.read([(ids, None) for ids in read])
+    assert shapes == [(304, 1), (200, 2), (16, 1)]
+    assert readings[0] is readings[3]
+    for reading, expected, ids in zip(readings, alone, read, strict=True):
+        assert reading.ids == ids
+        assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(reading.arrays(), expected, strict=True))
+    assert sequences.read([(read[1], None)])[0] is readings[1] and len(shapes) == 3
+
+
 def test_texts_of_one_step_may_have_other_adapters(tmp_path):
     record = hf_models.record("t5")
     base = hf_models.write_folder(tmp_path / "base", record["config"], record["shapes"])

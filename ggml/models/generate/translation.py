@@ -35,7 +35,10 @@ class Translating:
         self.runner.check("generate")
         sequences = self.runner.decodings
         assert sequences is not None
-        asked = []
+        new = [text for text in texts if text.cached is None]
+        for text in new:
+            text.cached = 0 if sequences.knows(text.prompt_ids, text.adapter) is None else len(text.prompt_ids)
+        asked, readings = [], sequences.read([(text.prompt_ids, text.adapter) for text in new])
         for text in texts:
             if len(text.context) > self.runner.n_ctx:
                 text.close()
@@ -45,6 +48,7 @@ class Translating:
             lacking = self._lacking(sequences, text)
             assert text.sequence is not None and (held := sequences.items[text.sequence]) is not None
             asked.append((held, lacking))
+        del readings  # the sequences have them
         # a filter may call the model: all logits are kept before a token is chosen
         for text, logits in zip(texts, sequences.append(asked), strict=True):
             text.accept(logits)
@@ -67,8 +71,6 @@ class Translating:
     def _lacking(self, sequences: Decodings, text: Generation) -> list[int]:
         """Gives a text a sequence; returns the tokens that it lacks."""
         read, adapter = text.prompt_ids, text.adapter
-        if text.cached is None:
-            text.cached = 0 if sequences.knows(read, adapter) is None else len(read)
         if text.sequence is None:
             text.sequence = sequences.free(read, adapter)
         sequences.claim(text.sequence, text)
