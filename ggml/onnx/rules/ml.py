@@ -1,8 +1,12 @@
-"""Linear models of ai.onnx.ml, and what stands before them, in the graph; arrays/ has the others."""
+"""Linear models and trees of ai.onnx.ml, and what stands before them, in the graph; arrays/ has the others."""
+
+from typing import Any
 
 import numpy as np
 
+from .. import trees
 from ..arrays.columns import vector
+from ..arrays.ensemble import classification, ensemble_of, regression
 from ..arrays.labels import labels_of
 from ..arrays.linear import matrix_of
 from ..recording import ggml
@@ -12,6 +16,7 @@ from .index import place_of_max
 from .matmul import matmul
 from .norm import softmax_of
 
+VISITS = 1 << 14  # of nodes of trees that are worth several threads
 MANY = 300  # rows from which leaving the graph is worth the time
 TRANSFORMS = {
     "NONE": lambda b, x: x,
@@ -69,6 +74,16 @@ def binarizer(b, node, x):
     return Tensor(hit.t, x.shape, x.dtype)
 
 
+@rule("ai.onnx.ml.Imputer", on_floats=True)
+def imputer(b, node, x):
+    values, missing = vector(node, "imputed_value_floats"), node.attr("replaced_value_float", 0.0)
+    if values is None:
+        raise OnHost("floats filled with integers")
+    x = b.use(x)
+    lacking = b.unequal(x, x) if missing != missing else b.equal(x, b.full((), missing))
+    return b.select(lacking, b.constant(values, F32), x)
+
+
 @rule("ai.onnx.ml.LinearRegressor")
 def linear_regressor(b, node, x):
     weights, bias = matrix_of(node, node.attr("targets", 1))
@@ -95,3 +110,54 @@ def linear_classifier(b, node, x):
         scores = b.concat([first, scores], 1)
     known = np.array_equal(labels, np.arange(len(labels)))
     return place if known else b.gather(b.constant(labels), 0, place), transform(b, scores)
+
+
+def forest_node(ctx, x, size, tasks, forest):
+    """The node that trees.pyx computes."""
+    operands: Any = [x]
+    return ggml.ggml_custom_4d(ctx, ggml.GGML_TYPE_F32, size, 1, 1, 1, operands, 1, trees.RUN, tasks, forest)
+
+
+def forest_of(b, x, ensemble, width, places=0):
+    """The number of rows, and what an ensemble gives for them: `width` numbers for each, then `places` for each."""
+    if b.trains or ensemble.columns > trees.LARGEST or not (x.dtype == F32 or is_integer(x.dtype)):
+        raise OnHost(f"{ensemble.columns} results of {x.dtype} are computed on the host")
+    x = b.reshape(x, (1, count(x.shape))) if len(x.shape) < 2 else x
+    if len(x.shape) != 2 or x.shape[1] < ensemble.features:
+        raise ValueError(f"{list(x.shape)} for trees of {ensemble.features} features")
+    rows = x.shape[0]
+    if rows == 0:
+        raise OnHost("no rows")
+    x = b.contiguous(b.as_float(x))
+    size = rows * (width + places)
+    tasks = ggml.GGML_N_TASKS_MAX if rows * ensemble.trees * ensemble.depth >= VISITS else 1
+    return rows, Tensor(b.call(forest_node, x.t, size, tasks, ensemble.forest), (size,), F32)
+
+
+@rule("ai.onnx.ml.TreeEnsembleRegressor")
+def tree_regressor(b, node, x, ensemble=None):
+    transform, ensemble = transform_of(node), ensemble or regression(node)
+    rows, y = forest_of(b, x, ensemble, ensemble.columns)
+    return transform(b, b.reshape(y, (rows, ensemble.columns)))
+
+
+@rule("ai.onnx.ml.TreeEnsemble")
+def tree_ensemble(b, node, x):
+    ensemble, dtype = ensemble_of(node)
+    if dtype != F32 or node.attr("post_transform", 0) not in (0, "NONE"):
+        raise OnHost("results of another type, or that are transformed")
+    return tree_regressor(b, node, x, ensemble)
+
+
+@rule("ai.onnx.ml.TreeEnsembleClassifier")
+def tree_classifier(b, node, x):
+    (labels, ensemble, positive), transform = classification(node), transform_of(node)
+    if labels.dtype.kind not in "iu":
+        raise OnHost("labels that are no numbers")
+    width = ensemble.columns if positive is None else 2
+    rows, y = forest_of(b, x, ensemble, width, 1)
+    scores = b.reshape(b.slice(y, 0, 0, rows * width), (rows, width))
+    place = b.slice(y, 0, rows * width, rows)
+    place = Tensor(place.t, place.shape, labels.dtype, (0, len(labels) - 1))
+    known = np.array_equal(labels, np.arange(len(labels)))
+    return place if known else b.gather(b.constant(labels), 0, place), scores if positive else transform(b, scores)
