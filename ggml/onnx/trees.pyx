@@ -282,4 +282,4 @@ cdef void run(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
 
 
 LARGEST = MOST
-RUN = <uintptr_t>&run  # for ggml_custom_4d
+RUN = <uintptr_t>&run  # for ggml.ext.compiled

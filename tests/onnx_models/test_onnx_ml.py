@@ -324,7 +324,7 @@ def test_broken_trees():
         "differ in their lengths": {"nodes_values": [0.0]},
         "targets are from 5 to 5": {"target_ids": [5, 5]},
         "name nodes that there are not": {"target_nodeids": [1, 1]},
-        "trees of 4 features": {"nodes_featureids": [3, 0, 0]},
+        "model of 4 features": {"nodes_featureids": [3, 0, 0]},
         "features are from -2": {"nodes_featureids": [-2, 0, 0]},
         "one number": {"nodes_nodeids": [7, 9, 9]},
         "2 base_values for 1": {"base_values": [1.0, 2.0]},

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..trees import Forest
-from . import THREADS, operator
+from . import THREADS, kept, operator
 from .columns import vector
 from .labels import chosen, labels_of
 from .linear import transform_of
@@ -244,18 +244,6 @@ def base_of(node, columns):
     if base is not None and len(base) not in (1, columns):
         raise ValueError(f"{len(base)} base_values for {columns} columns")
     return base
-
-
-def kept(make):
-    """Decorator: what a function makes of a node is made once, and kept with the node."""
-
-    def function(node):
-        found = node.attrs.get("ggml.ensemble")
-        if found is None:
-            found = node.attrs["ggml.ensemble"] = make(node)
-        return found
-
-    return function
 
 
 @kept
