@@ -14,6 +14,7 @@ from .values import BOOL, EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, co
 
 VIEWS = {ggml.GGML_OP_VIEW, ggml.GGML_OP_PERMUTE, ggml.GGML_OP_TRANSPOSE}
 COLUMNS = 8  # from which columns are joined as rows
+FEW, MANY = 64, 64  # columns that are chosen one by one, up to; rows from which they are
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
 
@@ -396,14 +397,18 @@ class Layout(Owner):
     def gather(self, x, axis, index):
         """Entries of an axis by an index of positions, in the shape of the index."""
         n, outer, inner = count(index.shape), count(x.shape[:axis]), count(x.shape[axis + 1 :])
-        if isinstance(index, Known) and not index.trace and (run := progression(index.array.reshape(-1))):
-            return self.reshape(
-                self.slice(x, axis, run[0], n, run[1]), (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
-            )
+        shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+        if isinstance(index, Known) and not index.trace:
+            places = index.array.reshape(-1)
+            if run := progression(places):
+                return self.reshape(self.slice(x, axis, run[0], n, run[1]), shape)
+            if inner == 1 and 1 < n <= FEW and outer >= MANY:
+                x = self.use(x)
+                columns = [self.slice(x, axis, int(i), 1) for i in places]
+                return self.reshape(self.side_by_side(columns, outer, (*x.shape[:axis], n)), shape)
         source = self.contiguous(self.reshape(x, (outer, x.shape[axis], inner)))
         rows = self.index(self.expand(self.reshape(index, (1, n)), (outer, n)))
         taken = ggml.ggml_get_rows(self.ctx, source.t, ggml.ggml_reshape_2d(self.ctx, rows, n, outer))
-        shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
         return self.reshape(self.with_shape(taken, (outer, n, inner), source), shape)
 
     def index(self, x):

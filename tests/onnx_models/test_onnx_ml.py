@@ -473,6 +473,19 @@ IN_GRAPH = [
 ]
 
 
+@pytest.mark.parametrize("values", [{"values_floats": [1.5, -2.0, 7.0]}, {"values_int64s": [10, -20, 30]}])
+def test_labels_of_integers_in_the_graph(values):
+    node = ml_node("LabelEncoder", keys_int64s=[5, -1, 8], default_float=0.25, default_int64=77, **values)
+    x = np.array([[5, 8, -1, 0], [-1, 9, -3, 1 << 20]])
+    loaded = ggml.onnx.load(model([node], {"x": x}, domains=[("ai.onnx.ml", 2)]), strict=True)
+    (found,) = loaded.run(x)
+    numbers = next(iter(values.values()))
+    table = dict(zip([5, -1, 8], numbers))
+    default = 0.25 if "values_floats" in values else 77
+    np.testing.assert_array_equal(found, [[table.get(int(v), default) for v in row] for row in x])
+    assert found.dtype == (np.float32 if "values_floats" in values else np.int64)
+
+
 def test_imputed_in_the_graph():
     x = np.array([[0, 1, np.nan], [2, 0, np.inf]], np.float32)
     for missing in (0.0, float("nan")):

@@ -66,10 +66,8 @@ def listed(node, kind):
     raise ValueError(f"need {kind}")
 
 
-@operator("LabelEncoder")
-def label_encoder(node):
-    if node.version < 2:
-        return string_or_index(node, node.attr("classes_strings") or [], None)
+def encoding(node):
+    """The keys, the values and the default of a LabelEncoder of version 2 or later."""
     keys, values = listed(node, "keys"), listed(node, "values")
     if len(keys) != len(values):
         raise ValueError(f"{len(keys)} keys for {len(values)} values")
@@ -80,7 +78,14 @@ def label_encoder(node):
         default = node.attr("default_string", "_Unused")
     else:
         default = node.attr("default_int64", -1) if values.dtype.kind == "i" else node.attr("default_float", -0.0)
-    return mapping(keys, values, default)
+    return keys, values, default
+
+
+@operator("LabelEncoder")
+def label_encoder(node):
+    if node.version < 2:
+        return string_or_index(node, node.attr("classes_strings") or [], None)
+    return mapping(*encoding(node))
 
 
 @operator("CategoryMapper")

@@ -6,7 +6,7 @@ from .. import machines, trees
 from ..arrays import svm
 from ..arrays.columns import vector
 from ..arrays.ensemble import classification, ensemble_of, regression
-from ..arrays.labels import labels_of
+from ..arrays.labels import encoding, labels_of
 from ..arrays.linear import matrix_of
 from ..recording import ggml
 from ..values import F32, OnHost, Tensor, count, is_float, is_integer
@@ -16,8 +16,8 @@ from .matmul import matmul
 from .norm import softmax_of
 
 WORK = 1 << 16  # multiplications that are worth several threads
+TABLE = 1 << 16  # most entries of a table of labels
 VISITS = 1 << 14  # of nodes of trees that are worth several threads
-MANY = 300  # rows from which leaving the graph is worth the time
 TRANSFORMS = {
     "NONE": lambda b, x: x,
     "SOFTMAX": lambda b, x: softmax_of(b, "Softmax", x),
@@ -31,8 +31,6 @@ def features(b, x, columns=None):
         raise OnHost(f"{x.dtype} is computed on the host")
     if columns is not None and (len(x.shape) != 2 or x.shape[1] != columns):
         raise OnHost("operands that are not rows of features")
-    if count(x.shape[:-1]) >= MANY and not b.stays:
-        raise OnHost("rows of few features take less time there, if there are many")
     return b.as_float(x)
 
 
@@ -82,6 +80,21 @@ def imputer(b, node, x):
     x = b.use(x)
     lacking = b.unequal(x, x) if missing != missing else b.equal(x, b.full((), missing))
     return b.select(lacking, b.constant(values, F32), x)
+
+
+@rule("ai.onnx.ml.LabelEncoder")
+def label_encoder(b, node, x):
+    """Integers of a small interval, which a table holds."""
+    if node.version < 2 or not is_integer(x.dtype):
+        raise OnHost(f"labels of {x.dtype} are looked up on the host")
+    keys, values, default = encoding(node)
+    if keys.dtype.kind != "i" or values.dtype.kind not in "if" or not 0 < len(keys) or np.ptp(keys) > TABLE:
+        raise OnHost("keys or values that are no numbers, or far apart")
+    least, size = int(keys.min()), int(np.ptp(keys)) + 3
+    table = np.full(size, default, values.dtype)
+    table[keys - least + 1] = values
+    place = b.sub(b.clamp(x, least - 1, least + size - 2), b.constant(least - 1, x.dtype))
+    return b.gather(b.constant(table), 0, place)
 
 
 @rule("ai.onnx.ml.LinearRegressor")
