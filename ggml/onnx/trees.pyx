@@ -12,7 +12,7 @@ from .._core cimport ggml_tensor
 cdef enum:
     BLOCK = 64          # rows that go through one tree before the next one
     MOST = 64           # columns of results in a graph
-    ABREAST = 4         # of which so many walk at a time, because each waits for memory
+    ABREAST = 8         # of which so many walk at a time, because each waits for memory
 
 cdef struct TreeNode:
     double split
@@ -71,9 +71,12 @@ cdef inline bint holds(int mode, double x, const TreeNode* node, const Parts* f,
     return False
 
 
-cdef inline Py_ssize_t following(const number* x, const TreeNode* node) noexcept nogil:
-    """The node after one that asks whether a feature is at most the split."""
-    return node.left + (not x[node.feature] <= node.split)
+cdef inline Py_ssize_t following(const number* x, const TreeNode* nodes, Py_ssize_t place) noexcept nogil:
+    """The node after one that asks whether a feature is at most the split; a leaf itself. There is no branch."""
+    cdef const TreeNode* node = &nodes[place]
+    cdef Py_ssize_t leaf = node.feature >> 31               # all bits, or none
+    cdef Py_ssize_t after = node.left + (not x[node.feature & ~leaf] <= node.split)
+    return after ^ ((after ^ place) & leaf)
 
 
 cdef inline void walk_abreast(const number* x, Py_ssize_t width, Py_ssize_t root, Py_ssize_t roots,
@@ -82,16 +85,18 @@ cdef inline void walk_abreast(const number* x, Py_ssize_t width, Py_ssize_t root
     split. From one walk to the next, the row is `width` numbers further, and the root is the next one (roots is 1)."""
     cdef Py_ssize_t place[ABREAST]
     cdef Py_ssize_t i
+    cdef int32_t ended = 0
     for i in range(count):
         place[i] = root + i * roots
     if count == ABREAST:
-        while (nodes[place[0]].feature | nodes[place[1]].feature | nodes[place[2]].feature
-               | nodes[place[3]].feature) >= 0:      # none is -1
+        while ended >= 0:
+            ended = -1
             for i in range(ABREAST):
-                place[i] = following(x + i * width, &nodes[place[i]])
+                place[i] = following(x + i * width, nodes, place[i])
+                ended &= nodes[place[i]].feature
     for i in range(count):
         while nodes[place[i]].feature >= 0:
-            place[i] = following(x + i * width, &nodes[place[i]])
+            place[i] = following(x + i * width, nodes, place[i])
         leaves[i] = nodes[place[i]].left
 
 
@@ -264,7 +269,7 @@ cdef void run(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
     cdef Py_ssize_t rows = x.ne[1], width = f.columns if f.form == EACH else 2, row = 0, count, i, k
     cdef int turn = -1
     cdef float* y = <float*>dst.data
-    if x.ne[0] < f.features or f.columns > MOST or dst.ne[0] != rows * (width + (f.classes > 0)):
+    if x.ne[0] < max(f.features, <Py_ssize_t>1) or f.columns > MOST or dst.ne[0] != rows * (width + (f.classes > 0)):
         return
     while row < rows:
         count = min(<Py_ssize_t>BLOCK, rows - row)

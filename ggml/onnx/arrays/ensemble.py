@@ -99,7 +99,7 @@ class Ensemble:
             x = np.atleast_2d(x)
         if x.dtype not in FLOATS or not x.flags.c_contiguous:
             x = np.ascontiguousarray(x, x.dtype if x.dtype in FLOATS else np.float32)
-        if x.ndim != 2 or x.shape[1] < self.features:
+        if x.ndim != 2 or x.shape[1] < max(self.features, 1):
             raise ValueError(f"{list(x.shape)} for trees of {self.features} features")
         out = np.full((len(x), self.columns), START[self.kind]) if self.kind else np.zeros((len(x), self.columns))
         steps = len(x) * self.trees * self.depth

@@ -153,7 +153,7 @@ def rows_of(b, x, least, most=None):
     if not (x.dtype == F32 or is_integer(x.dtype)):
         raise OnHost(f"{x.dtype} is computed on the host")
     x = b.reshape(x, (1, count(x.shape))) if len(x.shape) < 2 else x
-    if len(x.shape) != 2 or x.shape[1] < least or most is not None and x.shape[1] > most:
+    if len(x.shape) != 2 or x.shape[1] < max(least, 1) or most is not None and x.shape[1] > most:
         raise ValueError(f"{list(x.shape)} for a model of {least} features")
     return x
 
