@@ -192,6 +192,28 @@ def test_trees_are_a_node_of_the_graph(rows, threads):
     np.testing.assert_allclose(scores, transformed("SOFTMAX", want), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("used", [False, True])
+def test_labels_that_are_texts_are_looked_up_last(used):
+    rng = np.random.default_rng(5)
+    names = ["red", "green", "blue"]
+    node, trees = forest(rng, "TreeEnsembleClassifier", 3, classlabels_strings=names)
+    nodes = [node, helper.make_node("Identity", ["y"], ["label"]), helper.make_node("Neg", ["z"], ["minus"])]
+    if used:  # in between
+        nodes.insert(1, helper.make_node("LabelEncoder", ["y"], ["code"], domain="ai.onnx.ml", keys_strings=names,
+                                         values_int64s=[7, 8, 9]))  # fmt: skip
+    x = values(rng, 20, 4)
+    outputs = ["label", "y", "minus", *(["code"] if used else [])]
+    loaded = ggml.onnx.load(model(nodes, {"x": x}, outputs, domains=[("ai.onnx.ml", 3)]))
+    want = answer(trees, x, 3, "SUM")
+    for _ in range(3):
+        label, same, minus, *code = loaded.run(x)
+        assert label.tolist() == same.tolist() == [names[k] for k in want.argmax(1)]
+        np.testing.assert_allclose(minus, -want, rtol=1e-5, atol=1e-6)
+        assert not used or code[0].tolist() == (want.argmax(1) + 7).tolist()
+    host = [e.op for e in loaded.report(x) if e.where == "host"]
+    assert host == (["ggml.Labels", "ggml.Labels"] if not used else ["ggml.Labels", "ai.onnx.ml.LabelEncoder"])
+
+
 def test_trees_of_other_numbers_of_rows():
     """A graph that was recorded is built again, on one thread or several."""
     rng = np.random.default_rng(1)

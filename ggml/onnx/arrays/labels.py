@@ -126,7 +126,7 @@ def zip_map(node):
     def function(x):
         if x.ndim > 2 or x.shape[-1] != len(labels):
             raise ValueError(f"{len(labels)} labels for an array of {list(x.shape)}")
-        return [dict(zip(labels, row)) for row in np.atleast_2d(x).tolist()]
+        return [dict(zip(labels, row)) for row in (x if x.ndim == 2 else np.atleast_2d(x)).tolist()]
 
     return function
 
@@ -183,6 +183,13 @@ def labels_of(node):
     names = node.attr("classlabels_strings")
     numbers = vector(node, "classlabels_ints", "classlabels_int64s")
     return strings(names) if names else None if numbers is None else numbers.astype(np.int64)
+
+
+@operator("Labels", "ggml")
+def labels_by_number(node):
+    """The texts that stand for the numbers of classes (prepare.labels_apart)."""
+    names = strings(node.attr("names"))
+    return lambda place: names[place]
 
 
 def chosen(labels, place):
