@@ -182,7 +182,7 @@ cdef void run_gru_reset_after(ggml_tensor *dst, int ith, int nth, void *_data) n
 
 
 LARGEST = MOST
-FUNCTIONS = {  # addresses for ggml_custom_4d
+FUNCTIONS = {  # addresses for ggml.ext.compiled
     "LSTM": <uintptr_t>&run_lstm,
     "GRU": <uintptr_t>&run_gru,
     "GRU, reset after": <uintptr_t>&run_gru_reset_after,

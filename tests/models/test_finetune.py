@@ -632,7 +632,7 @@ def test_bad_data_and_models(open_model, tmp_path):
     model.close()
     with pytest.raises(RuntimeError, match="finetune: the model is closed"):
         model.finetune(TEXT, tmp_path / "a.gguf")
-    with pytest.raises(ValueError, match="gives embeddings only"):
+    with pytest.raises(TypeError, match="need a list of pairs of texts that belong together"):
         open_model("bert").finetune(TEXT, tmp_path / "a.gguf")
 
 
