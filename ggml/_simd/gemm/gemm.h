@@ -311,8 +311,8 @@ static inline int64_t gemm_shared_bytes(int64_t n, int64_t k) {
 
 /* Computes panels of rows r0 .. r1-1 and panels of columns p0 .. p1-1 of c. The scratch memory has
  * gemm_scratch_floats floats: for the rows of a that are converted and the panels of a that one call packs, then for
- * the panels of b. With few columns b is packed for several depths, so that a is read in long runs. ready: the panels of b are there, from the last task.
- * shared: all of b, packed; or NULL. */
+ * the panels of b. With few columns b is packed for several depths, so that a is read in long runs. ready: the panels
+ * of b are there, from the last task. shared: all of b, packed; or NULL. */
 static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, int64_t p0, int64_t p1,
                       bool ready, float *shared, float *scratch) {
     const panel_format *const f = gemm_format(g);

@@ -1,5 +1,5 @@
-/* Panels of groups (int8_groups.h) whose codes the tiles of AMX multiply: the words of codes of a column of b are side by
- * side, as a row of a tile. Everything else is as where vectors multiply them, and so are the sums. */
+/* Panels of groups (int8_groups.h) whose codes the tiles of AMX multiply: the words of codes of a column of b are side
+ * by side, as a row of a tile. Everything else is as where vectors multiply them, and so are the sums. */
 #ifndef GG_GEMM_INT8_TILES_H
 #define GG_GEMM_INT8_TILES_H
 

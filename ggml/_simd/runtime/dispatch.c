@@ -110,7 +110,7 @@ bool gg_cpu_has(const char *name) { (void)name; return false; }
 #define IF_ARM(x)
 #endif
 
-/* install_<isa>, one a row: calls gg_install_<unit>_<isa> of each compile unit, or that of the base (tables/families.h). */
+/* install_<isa>, one a row: calls gg_install_<unit>_<isa> of each compile unit, or that of the base. */
 #define DECLARE(unit, isa, families) void gg_install_##unit##_##isa(gg_kernels *k);
 #define INSTALL(unit, isa, families) gg_install_##unit##_##isa(k);
 #define ISA(name, needs, arch, base, floats) IF_##arch(GG_UNITS(DECLARE, name, floats, base) \
@@ -121,7 +121,8 @@ bool gg_cpu_has(const char *name) { (void)name; return false; }
 
 static const struct { const char *name, *needs; bool (*has)(void); void (*install)(gg_kernels *k); } rows[] = {
 #define COMMA ,
-#define ISA(name, needs, arch, base, floats) IF_##arch({#name COMMA needs COMMA has_##name COMMA install_##name} COMMA)
+#define ISA(name, needs, arch, base, floats) \
+    IF_##arch({#name COMMA needs COMMA has_##name COMMA install_##name} COMMA)
 #include "../tables/isa.h"
 #undef ISA
 };
