@@ -12,7 +12,7 @@ ISA(avx512,     "AVX-512 F, BW, DQ, VL",          X86, avx512, avx512)
 ISA(avx512vnni, "AVX-512 F, BW, DQ, VL, VNNI",    X86, avx512, avx512)
     /* flags: -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni */
 ISA(amx,        "AVX-512 VNNI, AMX",              X86, avx512, amx)
-    /* flags: -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-bf16 -mamx-int8 */
+    /* flags: -mavx2 -mfma -mf16c -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 */
 ISA(neon,       "NEON",                           ARM, neon, neon)   /* flags: */
 ISA(dotprod,    "NEON, dot product",              ARM, neon, neon)   /* flags: -march=armv8.2-a+dotprod */
 ISA(i8mm,       "NEON, dot product, int8 matmul", ARM, neon, neon)   /* flags: -march=armv8.2-a+dotprod+i8mm */
