@@ -113,15 +113,15 @@ bool gg_cpu_has(const char *name) { (void)name; return false; }
 /* install_<isa>, one a row: calls gg_install_<unit>_<isa> of each compile unit, or that of the base. */
 #define DECLARE(unit, isa, families) void gg_install_##unit##_##isa(gg_kernels *k);
 #define INSTALL(unit, isa, families) gg_install_##unit##_##isa(k);
-#define ISA(name, needs, arch, base, floats) IF_##arch(GG_UNITS(DECLARE, name, floats, base) \
-    static void install_##name(gg_kernels *k) { GG_UNITS(INSTALL, name, floats, base) } \
+#define ISA(name, needs, arch, base, bytes) IF_##arch(GG_UNITS(DECLARE, name, bytes, base) \
+    static void install_##name(gg_kernels *k) { GG_UNITS(INSTALL, name, bytes, base) } \
     static bool has_##name(void) { return HAS_##name; })
 #include "../tables/isa.h"
 #undef ISA
 
 static const struct { const char *name, *needs; bool (*has)(void); void (*install)(gg_kernels *k); } rows[] = {
 #define COMMA ,
-#define ISA(name, needs, arch, base, floats) \
+#define ISA(name, needs, arch, base, bytes) \
     IF_##arch({#name COMMA needs COMMA has_##name COMMA install_##name} COMMA)
 #include "../tables/isa.h"
 #undef ISA
