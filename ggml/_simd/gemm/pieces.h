@@ -18,8 +18,8 @@ enum {
     PIECES_B = 3,                   /* pieces of an element of b, */
     PIECES_B_WORDS = PIECES_B * PIECES_WORDS + 1,
     PIECES_ROW = 64,                /* bytes of a row of a tile */
-    PIECES_DEPTH = 512,             /* elements of k of a panel */
-    PIECES_NC = 320, PIECES_NC_ALL = 400,
+    PIECES_DEPTH = 512,             /* elements of k of a panel, */
+    PIECES_NC = 320, PIECES_NC_ALL = 400,   /* columns that a task packs: they stay in L2 */
     PIECES_INFINITY = 0x7f800000,   /* bits of an infinity, */
     PIECES_TINY = 49 << 23,         /* and of 2^-78: the last bit of such a number is 2^-102, and pieces are normal */
 };
@@ -111,7 +111,7 @@ static int pieces_first(int n) { return n <= NR ? n : (n + 1) / 2; }
 static void pieces_shape_tiles(int n) {
     const uint8_t first = (uint8_t)pieces_first(n), second = (uint8_t)(n > NR ? n - first : 1);
     const tile_shape shape = {.palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-                                .rows = {first, first, second, second, first, second, 16, 16}};
+                              .rows = {first, first, second, second, first, second, 16, 16}};
     if (n) __asm__ volatile("ldtilecfg %0" : : "m"(shape) : "memory");
     else _tile_release();
 }
@@ -244,7 +244,7 @@ GG_INLINE void pieces_kernel(const int pieces, const int v, const int panels, in
     for (int j = 0; j < n && !whole; j++) memcpy(c + j * ldc, tile[j], (size_t)m * sizeof(float));
 }
 
-/* pieces_P_D: the format whose rows of a have P pieces, and panels D elements of k. */
+/* pieces_format_P: the format whose rows of a have P pieces. */
 #define PIECES_BODY(P, v, panels) \
     static __attribute__((noinline)) void pieces_##P##_##v##_##panels(int n, MICRO_ARGS) { \
         pieces_kernel(P, v, panels, n, format, steps, a, b, c, ldc, m, add); \
@@ -265,27 +265,26 @@ GG_INLINE void pieces_kernel(const int pieces, const int v, const int panels, in
     static void pieces_rows_##P(const panel_format *f, const float *x, int kn, float *out) { \
         (void)f, pieces_rows(P, x, kn, out); \
     }
-#define PIECES_FORMAT(P, D) \
-    static const panel_format pieces_##P##_##D = { \
+#define PIECES_FORMAT(P) \
+    static const panel_format pieces_format_##P = { \
         .kernels = pieces_table_##P, .pair = pieces_pair_##P, .shape = pieces_shape_tiles, .columns = NR, \
-        .task_columns = PIECES_NC, .packed_columns = PIECES_NC_ALL, .depth = D, .step = PIECES_K, \
+        .task_columns = PIECES_NC, .packed_columns = PIECES_NC_ALL, \
+        .depth = PIECES_DEPTH, .step = PIECES_K, \
         .a_words = P * PIECES_WORDS + 1, .b_words = PIECES_B_WORDS, .convert_a = pieces_rows_##P, \
         .convert_b = pieces_columns};
 PIECES_KERNELS(1)
 PIECES_KERNELS(2)
 PIECES_KERNELS(3)
-PIECES_FORMAT(1, PIECES_DEPTH)
-PIECES_FORMAT(2, PIECES_DEPTH)
-PIECES_FORMAT(3, PIECES_DEPTH)
-
+PIECES_FORMAT(1)
+PIECES_FORMAT(2)
+PIECES_FORMAT(3)
 
 /* The format of a product of floats. Smaller ones do not fill the tiles. */
 static inline const panel_format *gemm_float_format(const gemm_src *a, int64_t m, int64_t n, int64_t k) {
     const bool plain = a->pack == pack_along_k || a->pack == pack_along_i || a->pack == pack_strided;
     if (m < VW || n < 4 || k < PIECES_K) return &float_panels;
-
-    if (!plain || !gg_is_float(a->type) || a->type == GGML_TYPE_F32) return &pieces_3_PIECES_DEPTH;
-    return a->type == GGML_TYPE_F16 ? &pieces_2_PIECES_DEPTH : &pieces_1_PIECES_DEPTH;
+    if (!plain || !gg_is_float(a->type) || a->type == GGML_TYPE_F32) return &pieces_format_3;
+    return a->type == GGML_TYPE_F16 ? &pieces_format_2 : &pieces_format_1;
 }
 #else
 static inline const panel_format *gemm_float_format(const gemm_src *a, int64_t m, int64_t n, int64_t k) {
