@@ -210,6 +210,15 @@ cdef int set_sources(ggml_tensor *node, int first, object args, object n_args) e
         fail(ValueError, f"n_args is {n}: need 0 to {GGML_MAX_SRC - first}")
     return arg_tensors(args, n, b"args", &node.src[first])
 
+cdef object custom_of(ggml_context *c, int op, object type_, object ne0, object ne1, object ne2, object ne3,
+                      object args, object n_args, object fun, object n_tasks, object userdata):
+    """A node of any type and shape without an operand that it resembles."""
+    cdef ggml_tensor node
+    node_init(&node, op, arg_type(type_, b"type_"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
+              arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3"))
+    set_sources(&node, 0, args, n_args)
+    return callback_of(c, &node, _structs.ggml_custom_op_t, fun, n_tasks, userdata, False)
+
 def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, userdata):
     """Creates a tensor of any type and shape that a callback computes from any number of operands.
 
@@ -237,12 +246,8 @@ def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, u
         RuntimeError: an entry of an array is not a tensor of a live context.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_custom_4d")
-    cdef ggml_tensor node
-    node_init(&node, GGML_OP_CUSTOM, arg_type(type_, b"type_"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
-              arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3"))
-    set_sources(&node, 0, args, n_args)
-    return callback_of(c, &node, _structs.ggml_custom_op_t, fun, n_tasks, userdata, False)
+    return custom_of(arg_context(ctx, b"ggml_custom_4d"), GGML_OP_CUSTOM, type_, ne0, ne1, ne2, ne3, args, n_args,
+                     fun, n_tasks, userdata)
 
 def ext_compiled(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, userdata):
     """Creates a tensor of any type and shape that compiled code computes from any number of operands.
@@ -270,12 +275,8 @@ def ext_compiled(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, use
         RuntimeError: an entry of an array is not a tensor of a live context.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.compiled")
-    cdef ggml_tensor node
-    node_init(&node, GGML_OP_COMPILED, arg_type(type_, b"type_"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
-              arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3"))
-    set_sources(&node, 0, args, n_args)
-    return callback_of(c, &node, _structs.ggml_custom_op_t, fun, n_tasks, userdata, False)
+    return custom_of(arg_context(ctx, b"ggml.ext.compiled"), GGML_OP_COMPILED, type_, ne0, ne1, ne2, ne3, args, n_args,
+                     fun, n_tasks, userdata)
 
 def ggml_custom_inplace(ctx, a, args, n_args, fun, n_tasks, userdata):
     """Lets a callback overwrite a tensor, with any number of further operands.

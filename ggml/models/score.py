@@ -16,6 +16,7 @@ from .run.decodings import Decodings
 from .run.heads import head_of
 from .run.runner import Runner
 from .run.whole_texts import normalized, states_of
+from .sample.chain import log_softmax
 
 
 class Scoring:
@@ -73,11 +74,9 @@ class Scoring:
         sequences: Decodings,
     ) -> np.ndarray:
         """The same of a model with an encoder and a decoder: f64 [tokens of the decoder - 1]."""
-        logits = self._of_decoder(caller, ids, decoder, sequences)[:-1].astype(np.float64)
+        values = log_softmax(self._of_decoder(caller, ids, decoder, sequences)[:-1])
         assert decoder is not None
-        wanted = logits[np.arange(len(logits)), self.prompts.ids(caller, decoder)[1:]]
-        most = logits.max(1)
-        return wanted - most - np.log(np.exp(logits - most[:, None]).sum(1))
+        return values[np.arange(len(values)), self.prompts.ids(caller, decoder)[1:]]
 
     def _from_start(self, caller: str, ids: Sequence[int]) -> Batch:
         """The batch that evaluates ids in the first sequence, from its beginning."""

@@ -11,13 +11,7 @@ from .._core cimport ggml_tensor
 
 cdef extern from *:
     """
-    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-    #define GG_VECTORS __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
-    #elif defined(__GNUC__) && !defined(__clang__)
-    #define GG_VECTORS __attribute__((optimize("O3")))
-    #else
-    #define GG_VECTORS
-    #endif
+    #include "runtime/clones.h"
     #include <stddef.h>
     #include <string.h>
 

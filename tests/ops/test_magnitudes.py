@@ -97,7 +97,8 @@ def test_activations_near_the_least_number(kind, columns):
 
 
 # Rows, columns and elements of k: dot products, and tiles of all shapes, some of them filled in part.
-FLOAT_SHAPES = [(M, 8, K), (40, 45, 70), (64, 43, 96), (33, 60, 32), (18, 50, 1100)]
+FLOAT_SHAPES = [(M, 8, K), (40, 45, 70), (64, 43, 96), (33, 60, 32), (18, 50, 1100), (257, 203, 70), (240, 215, 32),
+                (227, 229, 1100)]  # fmt: skip
 
 
 @pytest.mark.core

@@ -139,9 +139,6 @@ static inline panel_format int8_format(const gg_ints *ints) {
 #else
     f.kernels = f.step == 32 ? int8_table_DOT_8 : int8_table_DOT_4;
 #endif
-#ifdef __AMX_INT8__
-    tiles_format(&f);
-#endif
     f.a_words = ints->group / (f.codes16 ? 2 : 4) + 1 + f.minima, f.b_words = f.a_words + 1;
     return f;
 }
@@ -178,6 +175,9 @@ static inline void gemm_use_ints(gemm *g) {
     if (!gemm_has_ints(&g->a) || g->a.pack != pack_along_k) return;
     g->a.pack = pack_ints;
     g->format = int8_format(&g->a.kernels->ints[g->a.type]);
+#ifdef __AMX_INT8__
+    if (g->n >= TILES_LEAST) tiles_format(&g->format);
+#endif
 }
 #else
 static inline void gemm_use_ints(gemm *g) { (void)g; }

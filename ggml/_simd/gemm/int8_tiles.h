@@ -5,7 +5,10 @@
 
 /* Tile registers: the sums of products of two steps that follow each other, for VW rows and for the next VW; then the
  * codes of b, and those of a for VW rows and for the next VW. */
-enum { TILES_WORDS = 8 };           /* words of codes of a step: 32 elements */
+enum {
+    TILES_WORDS = 8,                /* words of codes of a step: 32 elements */
+    TILES_LEAST = 8,                /* columns from which the tiles are faster than vectors */
+};
 
 static void tiles_convert_b(const panel_format *f, const float *x, int kn, float *out) {
     for (int k = 0; k < kn; k += f->step, out += f->b_words * NR_PAD) {

@@ -20,6 +20,8 @@ enum {
     PIECES_ROW = 64,                /* bytes of a row of a tile */
     PIECES_DEPTH = 512,             /* elements of k of a panel, */
     PIECES_NC = 320, PIECES_NC_ALL = 400,   /* columns that a task packs: they stay in L2 */
+    PIECES_LEAST = 112,             /* m n / (m + n) from which the tiles are faster than vectors, */
+    PIECES_LEAST_HALF = 80,         /* and with a of 16 bits */
     PIECES_INFINITY = 0x7f800000,   /* bits of an infinity, */
     PIECES_TINY = 49 << 23,         /* and of 2^-78: the last bit of such a number is 2^-102, and pieces are normal */
 };
@@ -279,11 +281,13 @@ PIECES_FORMAT(1)
 PIECES_FORMAT(2)
 PIECES_FORMAT(3)
 
-/* The format of a product of floats. Smaller ones do not fill the tiles. */
+/* The format of a product of floats. Packing costs time for each row and column; the tiles save it for each pair. */
 static inline const panel_format *gemm_float_format(const gemm_src *a, int64_t m, int64_t n, int64_t k) {
     const bool plain = a->pack == pack_along_k || a->pack == pack_along_i || a->pack == pack_strided;
-    if (m < VW || n < 4 || k < PIECES_K) return &float_panels;
-    if (!plain || !gg_is_float(a->type) || a->type == GGML_TYPE_F32) return &pieces_format_3;
+    const bool half = plain && gg_is_float(a->type) && a->type != GGML_TYPE_F32;
+    const int64_t least = half ? PIECES_LEAST_HALF : PIECES_LEAST;
+    if (k < PIECES_K || m * n < least * (m + n)) return &float_panels;
+    if (!half) return &pieces_format_3;
     return a->type == GGML_TYPE_F16 ? &pieces_format_2 : &pieces_format_1;
 }
 #else
