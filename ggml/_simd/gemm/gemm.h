@@ -300,6 +300,10 @@ static void gemm_pack_rows(const gemm *g, int64_t i, int64_t m, int64_t k, int64
     const panel_format *const f = gemm_format(g);
     const int64_t unit = gemm_pack_unit(g), panel = gemm_steps(f, kn) * f->a_words * MR;
     int64_t q = 0;
+    if (f->pack_a && g->a.pack == pack_along_k) {
+        f->pack_a(&g->a, i, (int)m, k, (int)kn, out);
+        return;
+    }
     do {
         const int now = (int)gg_min(kn - q, unit);
         float *const to = out + gemm_steps(f, q) * f->a_words * MR;

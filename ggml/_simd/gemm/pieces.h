@@ -85,6 +85,39 @@ GG_INLINE void pieces_rows(const int pieces, const float *x, int kn, float *out)
             pieces_keep(x, MR, kn, out - pieces * PIECES_WORDS * MR);
     }
 }
+/* The same of rows of F16, whose elements are contiguous. Two pieces are all of such an element, and none is tiny. */
+static void pieces_half_rows(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out) {
+    static const int16_t odd[2 * VW] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+                                        33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+    const __m512i upper = _mm512_loadu_si512(odd);      /* halves of words */
+    float words[2][VW][PIECES_WORDS] __attribute__((aligned(64)));
+    float *group = NULL;
+    for (int k = 0; k < kn; k += PIECES_K, out += MR) {
+        const __mmask32 have = kn - k < PIECES_K ? ((__mmask32)1 << (kn - k)) - 1 : ~(__mmask32)0;
+        bool special = false;
+        for (int g = 0; g < n; g += VW) {
+            for (int i = 0; i < VW; i++) {
+                const void *const p = pack_at(s, i0 + (g + i < n ? g + i : n - 1), k0 + k);
+                const __m512i x = _mm512_maskz_loadu_epi16(have, p);
+                const vf first = _mm512_cvtph_ps(_mm512_castsi512_si256(x));
+                const vf second = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1));
+                vi a[2], b[2];
+                pieces_split(2, first, a), pieces_split(2, second, b);
+                special |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, _mm512_set1_epi16(0x7fff)),
+                                                   _mm512_set1_epi16(0x7c00)) != 0;
+                for (int q = 0; q < 2; q++)
+                    _mm512_store_si512(words[q][i], _mm512_permutex2var_epi16(a[q], upper, b[q]));
+            }
+            for (int q = 0; q < 2; q++) {
+                const float *rows[VW];
+                for (int i = 0; i < VW; i++) rows[i] = words[q][i];
+                pack_transpose(rows, PIECES_WORDS, out + q * PIECES_WORDS * MR + g, MR);
+            }
+        }
+        out += 2 * PIECES_WORDS * MR;
+        pieces_mark(special, k / PIECES_K, out, &group);
+    }
+}
 /* The words of a column are side by side. */
 static void pieces_columns(const panel_format *f, const float *x, int kn, float *out) {
     float words[PIECES_B][PIECES_WORDS][NR_PAD] __attribute__((aligned(64)));
@@ -282,19 +315,19 @@ GG_INLINE void pieces_kernel(const int pieces, const int v, const int panels, in
     static void pieces_rows_##P(const panel_format *f, const float *x, int kn, float *out) { \
         (void)f, pieces_rows(P, x, kn, out); \
     }
-#define PIECES_FORMAT(P) \
+#define PIECES_FORMAT(P, half_rows) \
     static const panel_format pieces_format_##P = { \
         .kernels = pieces_table_##P, .pair = pieces_pair_##P, .shape = pieces_shape_tiles, .columns = NR, \
         .task_columns = PIECES_NC, .packed_columns = PIECES_NC_ALL, \
         .depth = PIECES_DEPTH, .step = PIECES_K, \
         .a_words = P * PIECES_WORDS + 1, .b_words = PIECES_B_WORDS, .convert_a = pieces_rows_##P, \
-        .convert_b = pieces_columns};
+        .convert_b = pieces_columns, .pack_a = half_rows};
 PIECES_KERNELS(1)
 PIECES_KERNELS(2)
 PIECES_KERNELS(3)
-PIECES_FORMAT(1)
-PIECES_FORMAT(2)
-PIECES_FORMAT(3)
+PIECES_FORMAT(1, NULL)
+PIECES_FORMAT(2, pieces_half_rows)
+PIECES_FORMAT(3, NULL)
 
 /* The format of a product of floats. Packing costs time for each row and column; the tiles save it for each pair. */
 static inline const panel_format *gemm_float_format(const gemm_src *a, int64_t m, int64_t n, int64_t k) {

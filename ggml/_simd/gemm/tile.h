@@ -45,6 +45,7 @@ typedef struct tile_shape {
 #define MICRO_ARGS const panel_format *format, int64_t steps, const float *a, const float *b, float *c, int64_t ldc, \
                    int64_t m, bool add
 typedef struct panel_format panel_format;
+struct gemm_src;
 typedef void (*micro_fn)(MICRO_ARGS);
 
 /* Lines of rows that are needed next, of which each step of a product prefetches a few: what reads a row for a moment
@@ -76,6 +77,8 @@ struct panel_format {
     /* Make words of packed floats, kn elements of k of a panel; NULL: the words are floats, or packed at once. */
     void (*convert_a)(const panel_format *format, const float *x, int kn, float *out);
     void (*convert_b)(const panel_format *format, const float *x, int kn, float *out);
+    /* Makes the words of up to MR rows of a, which are packed along k: beside convert_a and faster; or NULL. */
+    void (*pack_a)(const struct gemm_src *a, int64_t i, int m, int64_t k, int kn, float *out);
     /* A thread calls it before kernels that compute another number of columns, and with 0 after the last; or NULL. */
     void (*shape)(int columns);
     int bias;                               /* integer panels: the bias of the codes of a, */
