@@ -320,12 +320,15 @@ def test_results_do_not_depend_on_threads(threads):
 
 @pytest.mark.parametrize("layout", ["plain", "permuted"])
 def test_products_of_one_operand(layout):
-    """Threads pack such an operand once for all products with weights of one type, unless it has changed since."""
+    """Threads pack such an operand once for all products with weights of one type, unless it has changed since.
+
+    An ISA may pack it in another way for matrices with other numbers of rows.
+    """
     rng = np.random.default_rng(2)
-    k, m = 1024, 400  # enough rows for 3 threads on every ISA
+    k, rows = 1024, (200, 900)  # enough for 3 threads on every ISA
     with context() as ctx:
         weights = {
-            name: [tensor(ctx, rng.standard_normal((m, k)).astype(np.float32), name) for _ in range(2)]
+            name: [tensor(ctx, rng.standard_normal((m, k)).astype(np.float32), name) for m in rows]
             for name in ("F32", "F16", "Q4_0", "Q5_0", "Q8_0", "Q6_K")
         }
         # enough columns to pack together: several panels; another tensor makes the threads change the slot
@@ -333,7 +336,7 @@ def test_products_of_one_operand(layout):
         parts = [x, y, other]
         results = []
         for a, b in weights.values():
-            results += [ggml.ggml_mul_mat(ctx, w, part) for part in parts for w in (a, b)]
+            results += [ggml.ggml_mul_mat(ctx, w, part) for part in parts for w in (a, b, a)]
             results += [ggml.ggml_mul_mat(ctx, w, part) for w in (a, b) for part in parts]
         exact = ggml.ggml_mul_mat(ctx, weights["Q4_0"][0], y)
         ggml.ggml_mul_mat_set_prec(exact, ggml.GGML_PREC_F32)
@@ -357,6 +360,26 @@ def test_products_of_one_operand(layout):
                 for threads in (2, 3, 2):
                     for got, wanted in zip(outcome(threads), expected):
                         np.testing.assert_array_equal(got, wanted, name)
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "Q8_0"])
+def test_long_products(kind):
+    """Threads pack an operand together in rounds, if they would need much memory for all of it at a time."""
+    m, n, k = 200, 130, 24_000
+    rng = np.random.default_rng(3)
+    with context() as ctx:
+        weights = [tensor(ctx, rng.standard_normal((m, k)).astype(np.float32), kind) for _ in range(2)]
+        x = tensor(ctx, rng.standard_normal((n, k)).astype(np.float32), "F32")
+        results = [ggml.ggml_mul_mat(ctx, w, x) for w in weights]
+        graph = graph_of(ctx, *results)
+        for name in ISAS:
+            with isa(name):
+                compute(ctx, graph, 1)
+                expected = [load(t) for t in results]
+                for threads in (2, 3, 2):
+                    compute(ctx, graph, threads)
+                    for got, wanted in zip(results, expected):
+                        np.testing.assert_array_equal(load(got), wanted, name)
 
 
 def test_chains_of_small_and_large_nodes():

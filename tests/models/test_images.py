@@ -500,6 +500,21 @@ def test_pictures_are_encoded_once(model):
     assert len(model.images.tower.known) == 1
 
 
+@pytest.mark.parametrize("large", [0, 1 << 20])
+def test_embeddings_stay_as_they_are(converted, monkeypatch, large):
+    """Of every kind: a result is where it was computed, and no later one is there too."""
+    monkeypatch.setattr("ggml.models.vision.tower.LARGE_RESULT", large)
+    tower = Tower(converted[2] / "mmproj.gguf", 1)
+    first = tower.encode(PICTURES[0], "test").rows
+    kept = first.copy()
+    second = tower.encode(PICTURES[0][::-1], "test").rows
+    assert np.array_equal(first, kept) and not np.array_equal(first, second)
+    tower.known.clear()
+    again = tower.encode(PICTURES[0], "test")
+    tower.close()
+    assert np.array_equal(again.rows, kept)
+
+
 def test_log_probabilities_are_those_of_texts(model):
     with pytest.raises(ValueError, match="log_probabilities: the tokens of pictures"):
         model.log_probabilities(model.image_tokens(PICTURES[0]))
@@ -609,8 +624,9 @@ def test_decoders_may_raise_anything(monkeypatch):
 
 def test_patches_are_in_the_order_of_a_convolution():
     values = np.arange(4 * 6 * 3, dtype=np.float32).reshape(4, 6, 3)
-    found = pixels.patches(values, 2)
-    assert found.shape == (6, 12) and np.array_equal(found[4].reshape(3, 2, 2), values[2:4, 2:4].transpose(2, 0, 1))
+    found = np.empty((6, 12), np.float32)
+    pixels.patches(values, 2, found)
+    assert np.array_equal(found[4].reshape(3, 2, 2), values[2:4, 2:4].transpose(2, 0, 1))
 
 
 # ---- bad input -------------------------------------------------------------------------------------------------------

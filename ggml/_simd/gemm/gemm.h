@@ -68,7 +68,8 @@
  *   A task computes a rectangle of c. It packs its columns of b, which stay in L2. Then it packs one panel of a after
  *   the other and multiplies each by all panels of b. Tasks share only the counter that distributes them. A thread
  *   packs columns anew unless its last task had the same and all of k. Where many rows would make several threads pack
- *   the same columns, they pack all of b together first, into memory that they share, and wait for each other once.
+ *   the same columns, they pack b together first, into memory that they share: all of it, or as much of k at a time as
+ *   fits.
  *   Every element of c is summed panel by panel in the order of k, whatever the tasks are. So the number of threads
  *   changes no result. */
 #ifndef GG_GEMM_GEMM_H
@@ -216,14 +217,26 @@ static inline void gemm_scatter(const gemm *g, const gemm_tile *tile, micro_fn k
         for (int64_t j = 0; j < n; j++) *at[j][i] = t[j * MR + i];
 }
 
+/* The rows of panel `row` for at most kn elements of k from k on; steps: those of the products that prefetch them. */
+static inline pack_ahead gemm_rows_ahead(const gemm *g, int64_t row, int64_t k, int64_t kn, int64_t steps) {
+    const gemm_src *const a = &g->a;
+    const gg_type_info *const type = &gg_types[a->type];
+    if (row * MR >= g->m || a->panels > 1 || a->context || a->nb_k != (size_t)type->bytes) return (pack_ahead){0};
+    const size_t bytes = (size_t)(gg_min(kn, g->k - k) / type->blck) * a->nb_k;
+    pack_ahead x = {.row = pack_at(a, row * MR, k / type->blck), .stride = a->nb_i,
+                    .lines = (int64_t)(bytes / AHEAD_LINE) + 1, .rows = gg_min(g->m - row * MR, MR)};
+    x.each = gg_ceil_div(x.rows * x.lines, steps);
+    return x;
+}
+
 /* The micro-kernels that follow compute that number of columns; 0: none follow. */
 static inline void gemm_shape(const panel_format *f, int *columns, int wanted) {
     if (f->shape && wanted != *columns) f->shape(wanted);
     *columns = wanted;
 }
-/* Multiplies a panel of a by panels p0 .. p1-1 of b. */
+/* Multiplies a panel of a by panels p0 .. p1-1 of b, and prefetches the rows that follow. */
 static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row, int64_t p0, int64_t p1, int64_t kn,
-                          const float *a, const float *b, bool add, bool last, int *columns) {
+                          const float *a, const float *b, bool add, bool last, int *columns, pack_ahead *ahead) {
     const panel_format *const f = gemm_format(g);
     gemm_tile tile = {.i0 = row * MR, .m = gg_min(g->m - row * MR, MR), .add = add, .last = last};
     const int64_t i = tile.i0, m = tile.m, steps = gemm_steps(f, kn), ldc = (int64_t)(g->c_n / sizeof(float));
@@ -237,7 +250,7 @@ static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row,
         if (now == 2) {
             float *const c = gemm_c(g, i, j0);
             gemm_shape(f, columns, (int)(j1 - j0));
-            f->pair((int)(j1 - j0), f, steps, a, b, c, ldc, m, add);
+            f->pair((int)(j1 - j0), ahead, f, steps, a, b, c, ldc, m, add);
             if (g->finish && last) g->finish(g, i, m, j0, j1 - j0, c, ldc);
             continue;
         }
@@ -287,6 +300,10 @@ static void gemm_pack_rows(const gemm *g, int64_t i, int64_t m, int64_t k, int64
     const panel_format *const f = gemm_format(g);
     const int64_t unit = gemm_pack_unit(g), panel = gemm_steps(f, kn) * f->a_words * MR;
     int64_t q = 0;
+    if (f->pack_a && g->a.pack == pack_along_k) {
+        f->pack_a(&g->a, i, (int)m, k, (int)kn, out);
+        return;
+    }
     do {
         const int now = (int)gg_min(kn - q, unit);
         float *const to = out + gemm_steps(f, q) * f->a_words * MR;
@@ -297,48 +314,72 @@ static void gemm_pack_rows(const gemm *g, int64_t i, int64_t m, int64_t k, int64
     } while ((q += unit) < kn);
 }
 
-/* Where panel p of b from k on lies if all of b is packed, depth by depth; kn: the elements of k of its depth. */
-static inline float *gemm_shared_panel(const gemm *g, const gemm_tiling *tiling, float *shared, int64_t p, int64_t k,
-                                       int64_t kn) {
+/* The memory in which threads pack b together, all of it or as much of k as fits: this, then the panels. */
+typedef struct gemm_shared {
+    const void *kernels;            /* those of the format of the panels, if they are all of b */
+} gemm_shared;
+enum { SHARED_PANELS = 64 };        /* bytes before the panels */
+
+/* Bytes that suffice for n columns and k elements, whatever the format is. */
+static inline int64_t gemm_shared_bytes(int64_t n, int64_t k) {
+    return gg_ceil_div(n, NR) * NR_PAD * gg_ceil_div(k, B_UNIT) * B_WORDS * (int64_t)sizeof(float) + SHARED_PANELS;
+}
+/* Where panel p of b from element k of those that are there on lies; kn: the elements of k of its depth. */
+static inline float *gemm_shared_panel(const gemm *g, const gemm_tiling *tiling, gemm_shared *shared, int64_t p,
+                                       int64_t k, int64_t kn) {
     const panel_format *const f = gemm_format(g);
-    return shared + k / f->depth * tiling->columns * gemm_panel_floats(f, f->b_words, NR_PAD)
+    return (float *)((char *)shared + SHARED_PANELS)
+         + k / f->depth * tiling->columns * gemm_panel_floats(f, f->b_words, NR_PAD)
          + p * (gemm_steps(f, kn) * f->b_words * NR_PAD);
 }
-/* Bytes that suffice for that, whatever the format is. */
-static inline int64_t gemm_shared_bytes(int64_t n, int64_t k) {
-    return gg_ceil_div(n, NR) * NR_PAD * gg_ceil_div(k, B_UNIT) * B_WORDS * (int64_t)sizeof(float);
+/* Elements of k that the threads pack together at a time, if so many bytes are there: all or whole depths. */
+static inline int64_t gemm_shared_depth(const gemm *g, const gemm_tiling *tiling, size_t bytes) {
+    const panel_format *const f = gemm_format(g);
+    const int64_t step = tiling->columns * f->b_words * NR_PAD * (int64_t)sizeof(float);    /* bytes of a step */
+    const int64_t steps = ((int64_t)bytes - SHARED_PANELS) / step, depth = f->depth / f->step;
+    return gemm_steps(f, g->k) <= steps ? g->k : gg_max(steps / depth, 1) * f->depth;
 }
 
-/* Computes panels of rows r0 .. r1-1 and panels of columns p0 .. p1-1 of c. The scratch memory has
- * gemm_scratch_floats floats: for the rows of a that are converted and the panels of a that one call packs, then for
- * the panels of b. With few columns b is packed for several depths, so that a is read in long runs. ready: the panels
- * of b are there, from the last task. shared: all of b, packed; or NULL. */
-static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, int64_t p0, int64_t p1,
-                      bool ready, float *shared, float *scratch) {
+/* Panels of rows r0 .. r1-1 and panels of columns p0 .. p1-1 of c, and the elements of k from k0 to k1. */
+typedef struct gemm_part {
+    int64_t r0, r1, p0, p1, k0, k1;
+    int64_t next;                   /* the panel of rows with which the next task of this thread probably begins */
+    bool ready;                     /* the panels of b are there, from the last task */
+    gemm_shared *shared;            /* all columns of b for these elements of k, packed; or NULL */
+} gemm_part;
+
+/* Computes a part of c. The scratch memory has gemm_scratch_floats floats: for the rows of a that are converted and the
+ * panels of a that one call packs, then for the panels of b. With few columns b is packed for several depths, so that a
+ * is read in long runs. */
+static void gemm_task(const gemm *g, const gemm_tiling *tiling, const gemm_part *t, float *scratch) {
     const panel_format *const f = gemm_format(g);
     float *const floats = scratch, *const packed_a = scratch + gemm_unpacked_floats(g);
     float *const packed_b = packed_a + g->a.panels * gemm_panel_floats(f, f->a_words, MR);
-    const int64_t all = tiling->depths * f->depth, room = (p1 - p0) * gemm_panel_floats(f, f->b_words, NR_PAD);
-    int64_t k0 = 0;
+    const int64_t p0 = t->p0, p1 = t->p1, room = (p1 - p0) * gemm_panel_floats(f, f->b_words, NR_PAD);
+    const int64_t all = tiling->depths * f->depth;
+    int64_t k0 = t->k0;
     int columns = 0;
     do {                            /* at least once, because k = 0 makes c 0 */
-        const int64_t k1 = gg_min(k0 + all, g->k);
-        for (int64_t k = k0; k < k1 && !ready && !shared; k += f->depth)
+        const int64_t k1 = gg_min(k0 + all, t->k1);
+        for (int64_t k = k0; k < k1 && !t->ready && !t->shared; k += f->depth)
             gemm_pack_columns(g, tiling, p0, p1, k, gg_min(k + f->depth, k1), packed_b + (k - k0) / f->depth * room);
-        for (int64_t r = r0; r < r1; r += g->a.panels) {
-            const int64_t end = gg_min(r + g->a.panels, r1), n = gg_min(end * MR, g->m) - r * MR;
+        for (int64_t r = t->r0; r < t->r1; r += g->a.panels) {
+            const int64_t end = gg_min(r + g->a.panels, t->r1), n = gg_min(end * MR, g->m) - r * MR;
             int64_t k = k0;
             do {
                 const int64_t kn = gg_min(k1 - k, f->depth), panel = gemm_steps(f, kn) * f->a_words * MR;
+                const bool more = k + kn < k1;
                 gemm_pack_rows(g, r * MR, n, k, kn, packed_a, floats);
-                const float *const b = shared ? gemm_shared_panel(g, tiling, shared, p0, k, kn)
-                                              : packed_b + (k - k0) / f->depth * room;
+                const float *const b = t->shared ? gemm_shared_panel(g, tiling, t->shared, p0, k - t->k0, kn)
+                                                 : packed_b + (k - k0) / f->depth * room;
+                pack_ahead ahead = gemm_rows_ahead(g, more ? r : end < t->r1 ? end : t->next, more ? k + kn : k0,
+                                                   f->depth, gemm_steps(f, kn) * gg_max((p1 - p0) / 2, 1));
                 for (int64_t i = r; i < end; i++)
                     gemm_tile_row(g, tiling, i, p0, p1, kn, packed_a + (i - r) * panel, b, g->add || k > 0,
-                                  k + kn == g->k, &columns);
+                                  k + kn == g->k, &columns, &ahead);
             } while ((k += f->depth) < k1);
         }
-    } while ((k0 += all) < g->k);
+    } while ((k0 += all) < t->k1);
     gemm_shape(f, &columns, 0);
 }
 
@@ -349,45 +390,79 @@ static inline int64_t gemm_scratch_floats(const gemm *g, const gemm_tiling *tili
         + tiling->task_columns * tiling->depths * gemm_panel_floats(f, f->b_words, NR_PAD);
 }
 static void gemm_rows(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, float *scratch) {
-    for (int64_t p = 0; p < tiling->columns; p += tiling->task_columns)
-        gemm_task(g, tiling, r0, r1, p, gg_min(p + tiling->task_columns, tiling->columns), false, NULL, scratch);
+    gemm_part t = {.r0 = r0, .r1 = r1, .k1 = g->k, .next = r0};
+    for (; t.p0 < tiling->columns; t.p0 = t.p1) {
+        t.p1 = gg_min(t.p0 + tiling->task_columns, tiling->columns);
+        gemm_task(g, tiling, &t, scratch);
+    }
 }
 
-/* Packs all of b, panel by panel with the other threads. Returns the first claimed number that is not a panel. */
-static int64_t gemm_pack_together(const gg_work *w, const gemm *g, const gemm_tiling *tiling, float *shared) {
-    const int64_t depth = gemm_format(g)->depth, panels = tiling->columns * gg_ceil_div(g->k, depth);
-    int64_t t;
-    while ((t = gemm_next_task(w)) < panels) {
-        const int64_t p = t % tiling->columns, k = t / tiling->columns * depth, kn = gg_min(g->k - k, depth);
-        gemm_pack_columns(g, tiling, p, p + 1, k, k + kn, gemm_shared_panel(g, tiling, shared, p, k, kn));
+/* The threads compute a product in rounds, each with elements k0 .. k1-1 of k: they pack b together, then compute c.
+ * One counter numbers what they do in all rounds. */
+typedef struct gemm_round {
+    int64_t k0, k1;
+    int64_t first;                  /* number */
+} gemm_round;
+
+/* Packs b with the other threads. t: what this thread claimed last; returns what it claims next. */
+static int64_t gemm_pack_together(const gg_work *w, const gemm *g, const gemm_tiling *tiling, gemm_shared *shared,
+                                  const gemm_round *round, int64_t panels, int64_t t) {
+    const int64_t depth = gemm_format(g)->depth;
+    for (; t < round->first + panels; t = gemm_next_task(w)) {
+        const int64_t i = t - round->first, p = i % tiling->columns, k = round->k0 + i / tiling->columns * depth;
+        const int64_t kn = gg_min(round->k1 - k, depth);
+        gemm_pack_columns(g, tiling, p, p + 1, k, k + kn,
+                          gemm_shared_panel(g, tiling, shared, p, k - round->k0, kn));
     }
     gg_barrier(w);
-    return t - panels;
+    return t;
+}
+/* Computes the tasks of a round with the other threads. */
+static int64_t gemm_run_tasks(const gg_work *w, const gemm *g, const gemm_tiling *tiling, gemm_shared *shared,
+                              const gemm_round *round, int64_t t, float *scratch) {
+    const int64_t across = gg_ceil_div(tiling->columns, tiling->task_columns);
+    const int64_t down = gg_ceil_div(tiling->rows, tiling->task_rows);
+    const bool once = gemm_packs_once(g, tiling);       /* then tasks with the same columns follow each other, */
+    int64_t packed = -1;                                /* and these need not be packed again */
+    for (; t < round->first + tiling->tasks; t = gemm_next_task(w)) {
+        const int64_t i = t - round->first, matrix = i / (across * down), task = i % (across * down);
+        const int64_t row = once ? task % down : task / across, column = once ? task / down : task % across;
+        gemm_part part = {.r0 = row * tiling->task_rows, .p0 = column * tiling->task_columns, .k0 = round->k0,
+                          .k1 = round->k1, .shared = shared};
+        part.r1 = gg_min(part.r0 + tiling->task_rows, tiling->rows);
+        part.next = part.r0 + (once ? w->nth : gg_max(w->nth / across, 1)) * tiling->task_rows;
+        part.p1 = gg_min(part.p0 + tiling->task_columns, tiling->columns);
+        part.ready = once && matrix * across + column == packed;
+        const gemm one = gemm_matrix(g, matrix);
+        gemm_task(&one, tiling, &part, scratch);
+        packed = matrix * across + column;
+    }
+    return t;
 }
 
-/* Computes g with the threads of w; false: out of memory. shared: gemm_shared_bytes bytes that the threads share, in
- * which they pack b together (one matrix, not a batch) unless w->packed says that it is there; or NULL. */
-static bool gemm_run(const gg_work *w, const gemm *g, float *shared) {
+/* Computes g with the threads of w; false: out of memory. shared: w->wsize bytes in which the threads pack b (one
+ * matrix, not a batch) together, unless w->packed says that an earlier product may have done so; or NULL. */
+static bool gemm_run(const gg_work *w, const gemm *g, gemm_shared *shared) {
     const gemm_tiling tiling = gemm_plan(g, w->nth, shared != NULL);
+    const panel_format *const f = gemm_format(g);
     float *const own = gg_scratch((size_t)gemm_scratch_floats(g, &tiling) * sizeof(float));
-    const int64_t across = gg_ceil_div(tiling.columns, tiling.task_columns);
-    const int64_t down = gg_ceil_div(tiling.rows, tiling.task_rows);
-    const bool once = gemm_packs_once(g, &tiling);      /* then tasks with the same columns follow each other, */
-    const bool pack = shared && !w->packed;             /* and these need not be packed again */
-    int64_t packed = -1, t = pack ? gemm_pack_together(w, g, &tiling, shared) : gemm_next_task(w);
-    const int64_t skip = pack ? tiling.columns * gg_ceil_div(g->k, gemm_format(g)->depth) : 0;
-    if (!own) return false;
-    for (; t < tiling.tasks; t = gemm_next_task(w) - skip) {
-        const int64_t matrix = t / (across * down), task = t % (across * down);
-        const int64_t row = once ? task % down : task / across, column = once ? task / down : task % across;
-        const int64_t r = row * tiling.task_rows, p = column * tiling.task_columns, columns = matrix * across + column;
-        const int64_t r1 = gg_min(r + tiling.task_rows, tiling.rows);
-        const int64_t p1 = gg_min(p + tiling.task_columns, tiling.columns);
-        const gemm one = gemm_matrix(g, matrix);
-        gemm_task(&one, &tiling, r, r1, p, p1, once && columns == packed, shared, own);
-        packed = columns;
-    }
-    return true;
+    const int64_t depth = shared ? gemm_shared_depth(g, &tiling, w->wsize) : g->k;
+    const bool held = shared && w->packed && shared->kernels == f->kernels;
+    int64_t t = gemm_next_task(w);
+    gemm_round round = {.k0 = 0};
+    if (shared && w->packed && !held) gg_barrier(w);    /* other threads may still need what is there */
+    if (shared && !held && w->ith == 0) shared->kernels = depth < g->k ? NULL : f->kernels;
+    do {
+        round.k1 = gg_min(round.k0 + depth, g->k);
+        if (shared && round.k0) gg_barrier(w);
+        if (shared && !held) {
+            const int64_t panels = tiling.columns * gg_ceil_div(round.k1 - round.k0, f->depth);
+            t = gemm_pack_together(w, g, &tiling, shared, &round, panels, t), round.first += panels;
+        }
+        if (own) t = gemm_run_tasks(w, g, &tiling, shared, &round, t, own);
+        round.first += tiling.tasks;
+    } while ((round.k0 = round.k1) < g->k);
+    return own;
 }
 
 #endif

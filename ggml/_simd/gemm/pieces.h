@@ -6,7 +6,7 @@
  * The tiles take numbers below the least normal float as zero, and an infinity times a piece that is zero is NaN. So
  * the last word of a step says whether a row or column of it has an infinity, or nothing but tiny numbers. Then vectors
  * multiply the floats: where there would be three pieces, such a step holds them instead, because the last bits of tiny
- * numbers are in no piece. */
+ * numbers are in no piece. Another word of the first of each PIECES_GROUP steps says it of all of them. */
 #ifndef GG_GEMM_PIECES_H
 #define GG_GEMM_PIECES_H
 #include "pack.h"
@@ -20,6 +20,7 @@ enum {
     PIECES_ROW = 64,                /* bytes of a row of a tile */
     PIECES_DEPTH = 512,             /* elements of k of a panel, */
     PIECES_NC = 320, PIECES_NC_ALL = 400,   /* columns that a task packs: they stay in L2 */
+    PIECES_GROUP = KC / PIECES_K,   /* steps that say together whether one of them is special */
     PIECES_LEAST = 112,             /* m n / (m + n) from which the tiles are faster than vectors, */
     PIECES_LEAST_HALF = 80,         /* and with a of 16 bits */
     PIECES_INFINITY = 0x7f800000,   /* bits of an infinity, */
@@ -61,8 +62,15 @@ static void pieces_keep(const float *x, int width, int kn, float *out) {
     memcpy(out, x, (size_t)have * sizeof *x);
     memset(out + have, 0, (size_t)(PIECES_K * width - have) * sizeof *x);
 }
+/* Writes the last words of a step: whether it is special, and in the first of a group whether one of them is. */
+static inline bool pieces_mark(bool special, int step, float *out, float **group) {
+    if (step % PIECES_GROUP == 0) *group = out + 1, **group = 0;
+    if (special) **group = 1;
+    return *out = special, special;
+}
 GG_INLINE void pieces_rows(const int pieces, const float *x, int kn, float *out) {
-    for (; kn > 0; kn -= PIECES_K, x += PIECES_K * MR, out += MR) {
+    float *group = NULL;
+    for (int step = 0; kn > 0; step++, kn -= PIECES_K, x += PIECES_K * MR, out += MR) {
         vi most[MV] = {vi_set1(0), vi_set1(0)};
         for (int w = 0; w < PIECES_WORDS; w++, out += MR)
             GG_UNROLL for (int i = 0; i < MV; i++) {
@@ -72,16 +80,51 @@ GG_INLINE void pieces_rows(const int pieces, const float *x, int kn, float *out)
                     vf_store(out + p * PIECES_WORDS * MR + i * VW, vi_float(word[p]));
             }
         out += (pieces - 1) * PIECES_WORDS * MR;
-        *out = pieces_special(most[0]) || pieces_special(most[1]);
-        if (*out != 0 && pieces == PIECES_B) pieces_keep(x, MR, kn, out - pieces * PIECES_WORDS * MR);
+        const bool special = pieces_special(most[0]) || pieces_special(most[1]);
+        if (pieces_mark(special, step, out, &group) && pieces == PIECES_B)
+            pieces_keep(x, MR, kn, out - pieces * PIECES_WORDS * MR);
+    }
+}
+/* The same of rows of F16, whose elements are contiguous. Two pieces are all of such an element, and none is tiny. */
+static void pieces_half_rows(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out) {
+    static const int16_t odd[2 * VW] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+                                        33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+    const __m512i upper = _mm512_loadu_si512(odd);      /* halves of words */
+    float words[2][VW][PIECES_WORDS] __attribute__((aligned(64)));
+    float *group = NULL;
+    for (int k = 0; k < kn; k += PIECES_K, out += MR) {
+        const __mmask32 have = kn - k < PIECES_K ? ((__mmask32)1 << (kn - k)) - 1 : ~(__mmask32)0;
+        bool special = false;
+        for (int g = 0; g < n; g += VW) {
+            for (int i = 0; i < VW; i++) {
+                const void *const p = pack_at(s, i0 + (g + i < n ? g + i : n - 1), k0 + k);
+                const __m512i x = _mm512_maskz_loadu_epi16(have, p);
+                const vf first = _mm512_cvtph_ps(_mm512_castsi512_si256(x));
+                const vf second = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1));
+                vi a[2], b[2];
+                pieces_split(2, first, a), pieces_split(2, second, b);
+                special |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, _mm512_set1_epi16(0x7fff)),
+                                                   _mm512_set1_epi16(0x7c00)) != 0;
+                for (int q = 0; q < 2; q++)
+                    _mm512_store_si512(words[q][i], _mm512_permutex2var_epi16(a[q], upper, b[q]));
+            }
+            for (int q = 0; q < 2; q++) {
+                const float *rows[VW];
+                for (int i = 0; i < VW; i++) rows[i] = words[q][i];
+                pack_transpose(rows, PIECES_WORDS, out + q * PIECES_WORDS * MR + g, MR);
+            }
+        }
+        out += 2 * PIECES_WORDS * MR;
+        pieces_mark(special, k / PIECES_K, out, &group);
     }
 }
 /* The words of a column are side by side. */
 static void pieces_columns(const panel_format *f, const float *x, int kn, float *out) {
     float words[PIECES_B][PIECES_WORDS][NR_PAD] __attribute__((aligned(64)));
     _Static_assert((int)NR_PAD == (int)VW && (int)PIECES_WORDS == (int)VW, "a piece of a step is a square of words");
+    float *group = NULL;
     (void)f;
-    for (; kn > 0; kn -= PIECES_K, x += PIECES_K * NR_PAD, out += NR_PAD) {
+    for (int step = 0; kn > 0; step++, kn -= PIECES_K, x += PIECES_K * NR_PAD, out += NR_PAD) {
         vi most = vi_set1(0);
         for (int w = 0; w < PIECES_WORDS; w++) {
             vi word[PIECES_B];
@@ -93,8 +136,8 @@ static void pieces_columns(const panel_format *f, const float *x, int kn, float 
             for (int w = 0; w < PIECES_WORDS; w++) rows[w] = words[p][w];
             pack_transpose(rows, NR_PAD, out, PIECES_WORDS);
         }
-        *out = pieces_special(most);
-        if (*out != 0) pieces_keep(x, NR_PAD, kn, out - PIECES_B * PIECES_WORDS * NR_PAD);
+        if (pieces_mark(pieces_special(most), step, out, &group))
+            pieces_keep(x, NR_PAD, kn, out - PIECES_B * PIECES_WORDS * NR_PAD);
     }
 }
 
@@ -177,14 +220,17 @@ GG_INLINE void pieces_step(const int pieces, const int v, const int panels, cons
     } while (0)
 #define PIECES_ZERO(tile, c, ldc) _tile_zero(tile)
 GG_INLINE void pieces_tiles(const int pieces, const int v, const int panels, int n, int64_t steps, const char *a,
-                            const char *b, char *c, int64_t ldc, bool add) {
+                            const char *b, char *c, int64_t ldc, bool add, pack_ahead *ahead, pack_ahead *sums) {
     char *const second = c + pieces_first(n) * ldc;
     const size_t next = (size_t)steps * PIECES_B_STEP;
     __asm__ volatile("" : : : "memory");
     if (add) PIECES_SUMS(_tile_loadd);
     else PIECES_SUMS(PIECES_ZERO);
-    for (; steps > 0; steps--, a += pieces * PIECES_A_PIECE + MR * 4, b += PIECES_B_STEP)
+    for (; steps > 0; steps--, a += pieces * PIECES_A_PIECE + MR * 4, b += PIECES_B_STEP) {
+        if (panels > 1) pack_prefetch(ahead);
+        pack_prefetch(sums);
         pieces_step(pieces, v, panels, a, b, next);
+    }
     PIECES_SUMS(_tile_stored);
     __asm__ volatile("" : : : "memory");
 }
@@ -224,36 +270,38 @@ static void pieces_floats(int pieces, int v, int n, int64_t steps, const float *
 }
 static bool pieces_any_special(const float *panel, int64_t steps, int64_t words, int64_t width) {
     bool any = false;
-    for (int64_t s = 1; s <= steps; s++) any |= panel[(s * words - 1) * width] != 0;
+    for (int64_t s = 0; s < steps; s += PIECES_GROUP) any |= panel[((s + 1) * words - 1) * width + 1] != 0;
     return any;
 }
-GG_INLINE void pieces_kernel(const int pieces, const int v, const int panels, int n, MICRO_ARGS) {
+GG_INLINE void pieces_kernel(const int pieces, const int v, const int panels, int n, pack_ahead *ahead, MICRO_ARGS) {
     float tile[2 * NR][MR] __attribute__((aligned(64)));
     const bool whole = m == v * VW;         /* else the columns of c are copied, with lanes that are no rows */
     const int64_t a_words = pieces * PIECES_WORDS + 1, next = steps * PIECES_B_WORDS * NR_PAD;
     float *const to = whole ? c : tile[0];
     const int64_t ld = whole ? ldc : MR;
     (void)format;
-    for (int j = 0; j < n && whole && add; j++)    /* of the tile that follows */
-        __builtin_prefetch(c + (n + j) * ldc, 1), __builtin_prefetch(c + (n + j) * ldc + m - 1, 1);
+    pack_ahead sums = {.row = (const char *)(c + n * ldc), .stride = (size_t)ldc * sizeof *c,     /* of the next tile */
+                       .lines = m * 4 / AHEAD_LINE + 1, .rows = whole && add ? n : 0};
+    sums.each = gg_ceil_div(sums.rows * sums.lines, steps);
     for (int j = 0; j < n && !whole && add; j++) memcpy(tile[j], c + j * ldc, (size_t)m * sizeof(float));
     if (pieces_any_special(a, steps, a_words, MR) || pieces_any_special(b, steps, PIECES_B_WORDS, NR_PAD)
         || (panels > 1 && pieces_any_special(b + next, steps, PIECES_B_WORDS, NR_PAD))) {
         const int first = pieces_first(n);
         pieces_floats(pieces, v, first, steps, a, b, to, ld, m, add);
         if (panels > 1) pieces_floats(pieces, v, n - first, steps, a, b + next, to + first * ld, ld, m, add);
-    } else pieces_tiles(pieces, v, panels, n, steps, (const char *)a, (const char *)b, (char *)to, ld * 4, add);
+    } else pieces_tiles(pieces, v, panels, n, steps, (const char *)a, (const char *)b, (char *)to, ld * 4, add, ahead,
+                        &sums);
     for (int j = 0; j < n && !whole; j++) memcpy(c + j * ldc, tile[j], (size_t)m * sizeof(float));
 }
 
 /* pieces_format_P: the format whose rows of a have P pieces. */
 #define PIECES_BODY(P, v, panels) \
-    static __attribute__((noinline)) void pieces_##P##_##v##_##panels(int n, MICRO_ARGS) { \
-        pieces_kernel(P, v, panels, n, format, steps, a, b, c, ldc, m, add); \
+    static __attribute__((noinline)) void pieces_##P##_##v##_##panels(int n, pack_ahead *ahead, MICRO_ARGS) { \
+        pieces_kernel(P, v, panels, n, ahead, format, steps, a, b, c, ldc, m, add); \
     }
 #define PIECES_MICRO(n, P, v) \
     static void pieces_micro_##P##_##v##_##n(MICRO_ARGS) { \
-        pieces_##P##_##v##_1(n, format, steps, a, b, c, ldc, m, add); \
+        pieces_##P##_##v##_1(n, NULL, format, steps, a, b, c, ldc, m, add); \
     }
 #define PIECES_ENTRY(n, P, v) [n] = n <= NR ? pieces_micro_##P##_##v##_##n : NULL,
 #define PIECES_KERNELS(P) \
@@ -261,25 +309,25 @@ GG_INLINE void pieces_kernel(const int pieces, const int v, const int panels, in
     MICRO_SIZES(PIECES_MICRO, P, 1) MICRO_SIZES(PIECES_MICRO, P, 2) \
     static const micro_fn pieces_table_##P[][NR_MAX + 1] = {[1] = {MICRO_SIZES(PIECES_ENTRY, P, 1)}, \
                                                             [2] = {MICRO_SIZES(PIECES_ENTRY, P, 2)}}; \
-    static void pieces_pair_##P(int n, MICRO_ARGS) { \
-        (m > VW ? pieces_##P##_2_2 : pieces_##P##_1_2)(n, format, steps, a, b, c, ldc, m, add); \
+    static void pieces_pair_##P(int n, pack_ahead *ahead, MICRO_ARGS) { \
+        (m > VW ? pieces_##P##_2_2 : pieces_##P##_1_2)(n, ahead, format, steps, a, b, c, ldc, m, add); \
     } \
     static void pieces_rows_##P(const panel_format *f, const float *x, int kn, float *out) { \
         (void)f, pieces_rows(P, x, kn, out); \
     }
-#define PIECES_FORMAT(P) \
+#define PIECES_FORMAT(P, half_rows) \
     static const panel_format pieces_format_##P = { \
         .kernels = pieces_table_##P, .pair = pieces_pair_##P, .shape = pieces_shape_tiles, .columns = NR, \
         .task_columns = PIECES_NC, .packed_columns = PIECES_NC_ALL, \
         .depth = PIECES_DEPTH, .step = PIECES_K, \
         .a_words = P * PIECES_WORDS + 1, .b_words = PIECES_B_WORDS, .convert_a = pieces_rows_##P, \
-        .convert_b = pieces_columns};
+        .convert_b = pieces_columns, .pack_a = half_rows};
 PIECES_KERNELS(1)
 PIECES_KERNELS(2)
 PIECES_KERNELS(3)
-PIECES_FORMAT(1)
-PIECES_FORMAT(2)
-PIECES_FORMAT(3)
+PIECES_FORMAT(1, NULL)
+PIECES_FORMAT(2, pieces_half_rows)
+PIECES_FORMAT(3, NULL)
 
 /* The format of a product of floats. Packing costs time for each row and column; the tiles save it for each pair. */
 static inline const panel_format *gemm_float_format(const gemm_src *a, int64_t m, int64_t n, int64_t k) {

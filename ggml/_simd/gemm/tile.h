@@ -45,13 +45,31 @@ typedef struct tile_shape {
 #define MICRO_ARGS const panel_format *format, int64_t steps, const float *a, const float *b, float *c, int64_t ldc, \
                    int64_t m, bool add
 typedef struct panel_format panel_format;
+struct gemm_src;
 typedef void (*micro_fn)(MICRO_ARGS);
+
+/* Lines of rows that are needed next, of which each step of a product prefetches a few: what reads a row for a moment
+ * only would wait for most of its lines, and the memory takes few requests at a time. */
+enum { AHEAD_LINE = 64 };
+typedef struct pack_ahead {
+    const char *row;
+    size_t stride;
+    int64_t rows, line, lines;      /* rows left; the next line of a row, which has so many */
+    int64_t each;
+} pack_ahead;
+static inline void pack_prefetch(pack_ahead *x) {
+    for (int64_t i = 0; i < x->each && x->rows > 0; i++) {
+        __builtin_prefetch(x->row + x->line * AHEAD_LINE, 0, 2);
+        if (++x->line < x->lines) continue;
+        x->line = 0, x->row += x->stride, x->rows--;
+    }
+}
 
 /* A panel format: what panels hold, and the micro-kernels that multiply such panels (gemm.h). */
 struct panel_format {
     const micro_fn (*kernels)[NR_MAX + 1];  /* [vectors of rows, at most MV][columns] */
     /* Multiplies a panel of a by two of b, which have n columns, where the columns of c are evenly spaced; or NULL. */
-    void (*pair)(int n, MICRO_ARGS);
+    void (*pair)(int n, pack_ahead *ahead, MICRO_ARGS);
     int columns;                            /* the most columns of c that a kernel computes, */
     int task_columns, packed_columns;       /* that a task packs for a panel along k, and for several (NC, NC_ALL) */
     int depth;                              /* elements of k of a panel */
@@ -59,6 +77,8 @@ struct panel_format {
     /* Make words of packed floats, kn elements of k of a panel; NULL: the words are floats, or packed at once. */
     void (*convert_a)(const panel_format *format, const float *x, int kn, float *out);
     void (*convert_b)(const panel_format *format, const float *x, int kn, float *out);
+    /* Makes the words of up to MR rows of a, which are packed along k: beside convert_a and faster; or NULL. */
+    void (*pack_a)(const struct gemm_src *a, int64_t i, int m, int64_t k, int kn, float *out);
     /* A thread calls it before kernels that compute another number of columns, and with 0 after the last; or NULL. */
     void (*shape)(int columns);
     int bias;                               /* integer panels: the bias of the codes of a, */

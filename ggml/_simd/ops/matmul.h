@@ -67,17 +67,25 @@ static bool matmul_in_place(const ggml_tensor *dst) {
 }
 /* Whether the threads pack b together: several of them need it, and it is large enough to be worth a barrier. Never
  * true where matmul_problem swaps the operands, gemv_fits or in_place_fits. */
-enum { SHARED_LEAST = 1 << 16, SHARED_MOST = 32 << 20 };   /* least elements of b; most bytes of its panels */
+enum {
+    SHARED_LEAST = 1 << 16,         /* least elements of b, */
+    SHARED_MOST = 32 << 20,         /* most bytes of its panels, */
+    SHARED_ROOM = 9 << 20,          /* and of those that are there at a time; more, if a panel of any format has more */
+    SHARED_DEPTH = 1024,            /* elements of k than fit */
+};
+static int64_t matmul_shared_bytes(const ggml_tensor *dst) {
+    const int64_t n = dst->ne[1], k = dst->src[1]->ne[dst->op == GGML_OP_OUT_PROD];
+    return gg_min(gemm_shared_bytes(n, k), gg_max(gemm_shared_bytes(n, gg_min(k, SHARED_DEPTH)), SHARED_ROOM));
+}
 static bool matmul_shares(const ggml_tensor *dst, int nth) {
     const ggml_tensor *b = dst->src[1];
     const int64_t m = dst->ne[0], n = dst->ne[1], k = b->ne[dst->op == GGML_OP_OUT_PROD];
     return nth > 1 && dst->ne[2] * dst->ne[3] == 1 && dst->src[0]->type != GGML_TYPE_I8 && n > GEMV_MAX_N
         && m >= 2 * nth * MR && 8 * gg_ceil_div(m, VW) * n <= 9 * gg_ceil_div(n, VW) * m
-        && n * k >= SHARED_LEAST && gemm_shared_bytes(n, k) <= SHARED_MOST && !matmul_in_place(dst);
+        && n * k >= SHARED_LEAST && matmul_shared_bytes(dst) <= SHARED_MOST && !matmul_in_place(dst);
 }
 static size_t matmul_work(const ggml_tensor *dst, int nth) {
-    return matmul_shares(dst, nth) ? (size_t)gemm_shared_bytes(dst->ne[1], dst->src[1]->ne[dst->op == GGML_OP_OUT_PROD])
-                                   : 0;
+    return matmul_shares(dst, nth) ? (size_t)matmul_shared_bytes(dst) : 0;
 }
 static size_t work_MUL_MAT(const ggml_tensor *dst, int nth) { return matmul_work(dst, nth); }
 static size_t work_OUT_PROD(const ggml_tensor *dst, int nth) { return matmul_work(dst, nth); }
@@ -90,7 +98,7 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     gemm g = matmul_problem(w->kernels, dst, along);
     const bool vectors = gemv_fits(&g), in_place = in_place_fits(&g);
     if (!vectors && !in_place && !g.exact) gemm_use_ints(&g);
-    float *const shared = matmul_shares(dst, w->nth) ? w->wdata : NULL;
+    gemm_shared *const shared = matmul_shares(dst, w->nth) ? w->wdata : NULL;
     const bool ok = in_place ? in_place_run(w, &g) : vectors ? gemv_run(w, &g) : gemm_run(w, &g, shared);
     return ok ? GGML_STATUS_SUCCESS : gg_no_memory(dst, "no memory for panels");
 }

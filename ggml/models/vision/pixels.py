@@ -87,15 +87,18 @@ def tiles_of(image: Any, side: int) -> list[Any]:
 
 def normalized(image: Any, mean: Sequence[float], std: Sequence[float]) -> np.ndarray:
     """(x / 255 - mean) / std by channels: f32 [height, width, 3]."""
-    values = np.asarray(image, np.float32) * np.float32(1 / 255)
-    return (values - np.array(mean, np.float32)) / np.array(std, np.float32)
+    values = np.array(image, np.float32)
+    values *= np.float32(1 / 255)
+    values -= np.array(mean, np.float32)
+    values /= np.array(std, np.float32)
+    return values
 
 
-def patches(values: np.ndarray, side: int) -> np.ndarray:
-    """The squares of pixels [height, width, 3], row by row, each by channels: f32 [n, 3 * side * side]."""
+def patches(values: np.ndarray, side: int, out: np.ndarray) -> None:
+    """Writes the squares of pixels [height, width, 3], row by row, each by channels: to f32 [n, 3 * side * side]."""
     height, width = (n // side for n in values.shape[:2])
     squares = values[: height * side, : width * side].reshape(height, side, width, side, 3)
-    return np.ascontiguousarray(squares.transpose(0, 2, 4, 1, 3)).reshape(height * width, 3 * side * side)
+    out.reshape(height, width, 3, side, side)[...] = squares.transpose(0, 2, 4, 1, 3)
 
 
 def ceil_to(value: int, multiple: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,6 +32,7 @@ KEPT_GRAPHS = 2
 MOST_PIXELS = 1 << 26  # of a picture in tiles
 MOST_PATCHES = 1 << 12  # of a part of a picture, where no table of positions has one for each
 MOST_ENLARGED = 1 << 14  # patches of the smallest picture, where pictures have any shape
+LARGE_RESULT = 1 << 20  # bytes
 LARGEST_SQUARE = 1 << 10  # pixels of the side of what becomes a token
 
 
@@ -118,8 +120,8 @@ class Graph(Prepared):
         columns, rows: patches of a tile.
 
     Attributes:
-        pixels: f32 [patches, 3 * P * P], filled in before `run`.
-        out: f32 [tokens, dim].
+        pixels: f32 [patches, 3 * P * P], filled in before `compute`.
+        shape: tokens and dim of the result.
         points: the names of the values that can be traced and changed.
         traced: the values that are looked at, f32 [rows, elements].
     """
@@ -127,7 +129,9 @@ class Graph(Prepared):
     def __init__(self, tower: Tower, columns: int, rows: int) -> None:
         super().__init__()
         self.pixels: np.ndarray = np.empty(0)
-        self.out: np.ndarray = np.empty(0)
+        self.shape = (0, 0)
+        self._results: list[Any] = []  # the tensors that have the memory of the result, if that is not the graph's
+        self._out: np.ndarray = np.empty(0)  # this memory, or that of the graph
         self.traced: dict[str, np.ndarray] = {}
         try:
             self._build(tower, columns, rows)
@@ -148,17 +152,48 @@ class Graph(Prepared):
         self.graph = ggml.ggml_new_graph_custom(self.ctx, config.n_layer * NODES_PER_LAYER + 1024, False)
         ggml.ggml_set_output(result)
         ggml.ggml_build_forward_expand(self.graph, result)
+        self.shape = ggml.ggml_nrows(result), result.contents.ne[0]
+        values = {name: g.points[name] for name in self.points if name in g.traced}
+        if not values and not result.contents.view_src:
+            self._results = in_one_place(result)
+            self._take()
         keep(self, "allocator", ggml.ggml_gallocr_new, ggml.ggml_backend_cpu_buffer_type())
         if not ggml.ggml_gallocr_alloc_graph(self.allocator, self.graph):
             raise MemoryError(f"load: no memory for a graph of {columns * rows} patches")
-        self.pixels, self.out = (to_numpy(t).reshape(-1, t.contents.ne[0]) for t in (n, result))
-        values = {name: g.points[name] for name in self.points if name in g.traced}
+        self.pixels, self._out = (to_numpy(t).reshape(-1, t.contents.ne[0]) for t in (n, result))
+        if self._results:
+            self._give()
         self.traced = {name: to_numpy(t).reshape(-1, t.contents.ne[0]) for name, t in values.items()}
+
+    def _take(self) -> None:
+        """Gives the result memory that it does not share with other values, nor with results before."""
+        self._out = memory_of_its_own(self.shape)
+        for tensor in self._results:
+            tensor.contents.data = self._out.ctypes.data
+
+    def _give(self) -> np.ndarray:
+        """What `_take` took, which is the caller's alone from now on."""
+        out, self._out = self._out, np.empty(0)
+        for tensor in self._results:
+            tensor.contents.data = None
+        return out
+
+    def compute(self, threads: int) -> np.ndarray:
+        """The result of the pixels, f32 [tokens, dim], which stays as it is.
+
+        It is computed where it stays, as it may be larger than all else, unless the memory of other values holds it.
+        """
+        if not self._results:
+            ggml.ggml_graph_compute_with_ctx(self.ctx, self.graph, threads)
+            return self._out.copy()
+        self._take()
+        ggml.ggml_graph_compute_with_ctx(self.ctx, self.graph, threads)
+        return self._give()
 
     def close(self) -> None:
         """Frees the graph and its memory."""
-        self.pixels = self.out = np.empty(0)
-        self.traced = {}
+        self.pixels = self._out = np.empty(0)
+        self._results, self.traced = [], {}
         self.free()
 
 
@@ -196,6 +231,22 @@ def tower_nodes(
     return g, inputs, g.point("v.result", module.project(g, x, columns))
 
 
+def in_one_place(result: Any) -> list[Any]:
+    """The tensors that lie where a result does: with a bias, also the product that it is added to."""
+    t = result.contents
+    product = t.op == ggml.GGML_OP_ADD and t.src[0].contents.op == ggml.GGML_OP_MUL_MAT
+    return [result, t.src[0]] if product and t.src[1].contents.op == ggml.GGML_OP_NONE else [result]
+
+
+def memory_of_its_own(shape: tuple[int, int]) -> np.ndarray:
+    """An array f32. When a large one is dropped, the system has its memory back at once, whatever the heap does."""
+    size = 4 * math.prod(shape)
+    if size < LARGE_RESULT:
+        return np.empty(shape, np.float32)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
+    return np.frombuffer(mmap.mmap(-1, size, **private), np.float32).reshape(shape)
+
+
 def integers(ctx: Any, values: np.ndarray) -> Any:
     """A tensor of integers; without values in a context without memory."""
     tensor = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I32, len(values))
@@ -230,7 +281,7 @@ class Tower(Owner):
             self.row, self.config = vision_config(self.file.metadata, self.file.path)
             side = smallest(self.row, self.config)
             first = self.graph(side, side)
-            self.dim, self.points = first.out.shape[1], first.points
+            self.dim, self.points = first.shape[1], first.points
         except BaseException:
             self.close()
             raise
@@ -282,11 +333,10 @@ class Tower(Owner):
         """The embeddings of a tile: f32 [tokens, dim]."""
         side = self.config.own["patch"]
         step = self.graph(tile.shape[1] // side, tile.shape[0] // side)
-        step.pixels[...] = pixels.patches(tile, side)
-        ggml.ggml_graph_compute_with_ctx(step.ctx, step.graph, self.threads)
+        pixels.patches(tile, side, step.pixels)
+        out = step.compute(self.threads)
         if self.tracer is not None:
             self.tracer.collect(step)
-        out = step.out.copy()
         out.flags.writeable = False
         return out
 
