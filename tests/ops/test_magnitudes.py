@@ -4,6 +4,8 @@ An activation is rounded to eight bits with a scale of its own. The error of a p
 activation, whether there are few columns (dot products) or many (tiles), over the range of f32.
 """
 
+import re
+
 import numpy as np
 import pytest
 from cases.harness import ISAS, QUANTISED, compute, context, graph_of, isa, load, memory, tensor, values_of
@@ -11,7 +13,7 @@ from cases.harness import ISAS, QUANTISED, compute, context, graph_of, isa, load
 import ggml
 
 K, M = 512, 19
-COLUMNS = (1, 2, 3, 4, 5, 8, 33)  # all ways of a product: one row at a time, four at a time, tiles
+COLUMNS = (1, 2, 3, 4, 5, 8, 33, 53)  # all ways of a product: one row at a time, four at a time, tiles, folded scales
 
 
 def mul_mat(ctx, a, x):
@@ -94,6 +96,51 @@ def test_activations_near_the_least_number(kind, columns):
                     memory(out)[:] = 0xFF
                     compute(ctx, graph)
                 assert (np.abs(load(out)[0, 0] - x @ w.T) <= limit).all(), f"{name}, {scale}"
+
+
+def rows_of_bytes(ctx, kind, m, k):
+    """A matrix whose blocks are any bytes: the rows without an infinity or NaN, which are some of many."""
+    rng, many = np.random.default_rng(5), ggml.ggml_new_tensor_2d(ctx, getattr(ggml, f"GGML_TYPE_{kind}"), k, 60 * m)
+    memory(many)[:] = rng.integers(0, 256, memory(many).size)
+    rows = memory(many).reshape(60 * m, -1)
+    finite = np.isfinite(values_of(ctx, many)[0, 0]).all(1)
+    assert finite.sum() >= m
+    a = ggml.ggml_new_tensor_2d(ctx, getattr(ggml, f"GGML_TYPE_{kind}"), k, m)
+    memory(a)[:] = rows[finite][:m].ravel()
+    return a
+
+
+@pytest.mark.parametrize("kind", [kind for kind in QUANTISED if re.search("_K|^TQ|^IQ[123]|XS", kind)])
+def test_products_of_any_blocks(kind):
+    """Codes and scales of any bits, also those that no encoder writes, by few and by many columns."""
+    with context() as ctx:
+        a = rows_of_bytes(ctx, kind, 37, K)
+        w = values_of(ctx, a)[0, 0]
+        for columns in (9, 53):
+            x = activations(columns, 1)
+            out = mul_mat(ctx, a, x)
+            size = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=1)
+            for name in ISAS:
+                with isa(name):
+                    compute(ctx, graph_of(ctx, out))
+                assert (np.abs(load(out)[0, 0] - x @ w.T) <= 0.008 * size).all(), f"{name}, {columns} columns"
+
+
+@pytest.mark.skipif("amx" not in ISAS, reason="the CPU has no AMX")
+@pytest.mark.parametrize("kind", ["Q2_K", "Q3_K", "Q6_K", "IQ2_S", "IQ3_S", "IQ1_M", "TQ1_0"])
+def test_folded_scales_leave_sixteen_bits(kind):
+    """Where scales are part of the codes, vectors are rounded to 16 bits, and to the same ones by any thread."""
+    rng = np.random.default_rng(1)
+    for m, n in ((19, 53), (70, 97), (130, 60)):
+        with context() as ctx:
+            a = tensor(ctx, rng.standard_normal((m, K)), kind)
+            x = rng.standard_normal((n, K)).astype(np.float32).astype(float)
+            out = mul_mat(ctx, a, x)
+            w = values_of(ctx, a)[0, 0]
+            size = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=1)
+            with isa("amx"):
+                compute(ctx, graph_of(ctx, out))
+            assert (np.abs(load(out)[0, 0] - x @ w.T) <= 5e-5 * size).all()
 
 
 # Rows, columns and elements of k: dot products, and tiles of all shapes, some of them filled in part.

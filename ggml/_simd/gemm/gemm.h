@@ -50,6 +50,18 @@
  *     Where the ISA multiplies matrices of bytes (int8_tiles.h), word w of the codes of column j is at b[j * 8 + w].
  *     A step adds d e (sum of q p - bias sum of p) - m e (sum of p). The sum in brackets is exact. The scale of b is at
  *     least as fine as in dot products, whose activation types share one among 32 to 256 elements.
+ *   folded (int8_folded.h)
+ *     As groups, where the ISA multiplies matrices of bytes, for types with blocks of 256 elements (gg_ints.fold) and
+ *     FOLDED_LEAST columns: scaling the sums of each scale group would take longer than the products. A step is a
+ *     block, and codes of a are multiplied by the integer scales of the block first: element = d q - dmin m, where q
+ *     has 15 bits, and m is a small integer for each 16 elements. Columns of b are rounded to codes p of 16 bits:
+ *     element = e p. Each code is two signed bytes, 256 upper + lower. A word of codes has the upper or the lower bytes
+ *     of four elements; sixteen words of upper bytes are followed by those of lower ones. The words of a step are
+ *       a: codes, 256 d, and if the type has minima -dmin and 16 words with m twice, as bf16
+ *       b: codes, 16 words with the sum of 16 codes p as two bf16 if the type has minima, then e; the words of a column
+ *          are side by side, 16 at a time
+ *     A step adds d e (sum of q p) - dmin e (sum of m p). The first sum is exact, but for the products of two lower
+ *     bytes, which are left out: they change a result by a fiftieth of what rounding p to 8 bits would change.
  *   blocks (int8_blocks.h)
  *     As groups, but for types with blocks of 256 elements and integer scales s, where the ISA adds products in 16 bits
  *     (vi_pairs). A step is a block. Word w of each 32 elements holds the codes of elements 2w, 2w + 1, 16 + 2w and
@@ -197,24 +209,36 @@ typedef struct gemm_tile {
     char *rows[MR];                 /* else: where they begin in c, if its columns are evenly spaced */
 } gemm_tile;
 
-/* Computes a register tile on the stack and copies it to c, whose columns are not contiguous (packed) or not evenly
- * spaced. */
+/* Copies a register tile to columns of c that are contiguous, but not evenly spaced. */
+static inline void gemm_scatter_columns(const gemm *g, const gemm_tile *tile, float *t, int64_t j0, int64_t n) {
+    float *column[NR];
+    const int64_t m = tile->m;
+    for (int64_t j = 0; j < n; j++) {
+        column[j] = gemm_c(g, tile->i0, j0 + j);
+        for (int64_t i = 0; tile->add && i < m; i++) t[j * MR + i] += column[j][i];
+    }
+    if (g->finish && tile->last) g->finish(g, tile->i0, m, j0, n, t, MR);
+    for (int64_t j = 0; j < n; j++) memcpy(column[j], t + j * MR, (size_t)m * sizeof *t);
+}
+/* Likewise to columns that are not contiguous. */
+static inline void gemm_scatter_elements(const gemm *g, const gemm_tile *tile, float *t, int64_t j0, int64_t n) {
+    float *at[NR][MR];
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < tile->m; i++) {
+            at[j][i] = g->c_n ? (float *)(tile->rows[i] + (size_t)(j0 + j) * g->c_n) : gemm_c(g, tile->i0 + i, j0 + j);
+            if (tile->add) t[j * MR + i] += *at[j][i];
+        }
+    if (g->finish && tile->last) g->finish(g, tile->i0, tile->m, j0, n, t, MR);
+    for (int64_t i = 0; i < tile->m; i++)
+        for (int64_t j = 0; j < n; j++) *at[j][i] = t[j * MR + i];
+}
+/* Computes a register tile on the stack and copies it to c. */
 static inline void gemm_scatter(const gemm *g, const gemm_tile *tile, micro_fn kernel, int64_t steps, const float *a,
                                 const float *b, int64_t j0, int64_t n) {
     float t[NR * MR] __attribute__((aligned(64)));
     kernel(gemm_format(g), steps, a, b, t, MR, tile->m, false);
-    float *at[NR][MR];
-    for (int64_t j = 0; j < n; j++) {
-        float *const column = tile->packed ? gemm_c(g, tile->i0, j0 + j) : NULL;
-        for (int64_t i = 0; i < tile->m; i++) {
-            at[j][i] = column ? column + i : g->c_n ? (float *)(tile->rows[i] + (size_t)(j0 + j) * g->c_n)
-                                                    : gemm_c(g, tile->i0 + i, j0 + j);
-            if (tile->add) t[j * MR + i] += *at[j][i];
-        }
-    }
-    if (g->finish && tile->last) g->finish(g, tile->i0, tile->m, j0, n, t, MR);
-    for (int64_t i = 0; i < tile->m; i++)
-        for (int64_t j = 0; j < n; j++) *at[j][i] = t[j * MR + i];
+    if (tile->packed) gemm_scatter_columns(g, tile, t, j0, n);
+    else gemm_scatter_elements(g, tile, t, j0, n);
 }
 
 /* The rows of panel `row` for at most kn elements of k from k on; steps: those of the products that prefetch them. */

@@ -14,8 +14,8 @@ enum {
 /* The scale with which n floats of VW columns become integers in -most..most. A NaN or infinity makes the scale, and
  * with it the result, NaN or infinite. No scale is so small that its reciprocal is infinite. */
 typedef struct { vf scale, inverse; } int8_scale;
-static inline int8_scale int8_scale_of(const float *x, int n, float most) {
-    vi max = vf_bits(vf_set1(GG_LEAST_MAGNITUDE));
+static inline int8_scale int8_scale_of(const float *x, int n, float most, float least) {
+    vi max = vf_bits(vf_set1(least));
     for (int k = 0; k < n; k++) {
         const vi bits = vf_bits(vf_abs(vf_load(x + k * NR_PAD)));      /* ordered like the values, NaN last */
         max = vi_select(vi_gt(bits, max), bits, max);

@@ -9,7 +9,7 @@ enum { BLOCK_WORDS = KC / 4 };
 
 /* Converts a step of VW columns of b. */
 static inline void blocks_quantise(const panel_format *f, const float *x, float *out) {
-    const int8_scale s = int8_scale_of(x, KC, INT8_MOST);
+    const int8_scale s = int8_scale_of(x, KC, INT8_MOST, GG_LEAST_MAGNITUDE);
     const int unit = f->minima ? 8 : f->acc_depth;      /* words that share a sum */
     float *min = out + (f->b_words - f->minima) * NR_PAD;
     vf_store(min - NR_PAD, s.scale);

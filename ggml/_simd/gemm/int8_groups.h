@@ -17,7 +17,8 @@ static inline vi groups_bias(const panel_format *f, vi low, vi high) {
 /* Converts a step of VW columns of b. */
 static inline void groups_quantise(const panel_format *f, const float *x, float *out) {
     const bool scaled = f->step > 32;       /* the scales are constants, which saves a division */
-    const int8_scale s = scaled ? int8_scale_of(x, KC, INT8_MOST_SCALED) : int8_scale_of(x, f->step, INT8_MOST);
+    const int8_scale s = scaled ? int8_scale_of(x, KC, INT8_MOST_SCALED, GG_LEAST_MAGNITUDE)
+                                : int8_scale_of(x, f->step, INT8_MOST, GG_LEAST_MAGNITUDE);
     vi sum = vi_set1(0), low = sum;         /* low: of the elements in the lower halves of the words */
     for (int k = 0; f->codes16 && k < f->step; k += 2, x += 2 * NR_PAD, out += NR_PAD) {
         const vi p = int8_round(s, x, &sum), q = int8_round(s, x + NR_PAD, &sum);
@@ -124,6 +125,7 @@ INT8_TABLE(groups_step, DOT_8)
 
 #ifdef __AMX_INT8__
 #include "int8_tiles.h"
+#include "int8_folded.h"
 #endif
 
 static inline panel_format int8_format(const gg_ints *ints) {
@@ -176,7 +178,9 @@ static inline void gemm_use_ints(gemm *g) {
     g->a.pack = pack_ints;
     g->format = int8_format(&g->a.kernels->ints[g->a.type]);
 #ifdef __AMX_INT8__
-    if (g->n >= TILES_LEAST) tiles_format(&g->format);
+    if (g->n >= FOLDED_LEAST && g->a.kernels->ints[g->a.type].fold)
+        g->a.pack = pack_folded, g->format = folded_format(g->format.minima);
+    else if (g->n >= TILES_LEAST) tiles_format(&g->format);
 #endif
 }
 #else

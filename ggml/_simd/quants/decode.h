@@ -177,8 +177,8 @@ K4_SCALES(q4_K) K4_SCALES(q5_K)
 #undef K4_SCALES
 INLINED k_scales q6_K_scales(const void *b) { return scales_only(vs_load_i8(((const block_q6_K *)b)->scales)); }
 
-K_TYPE(q2_K, 1, 16, 0, NULL, q2_K_dmin, 0, 3, q2_K_shifted, NULL, NULL)
-K_TYPE(q3_K, 1, 16, 4, NULL, NULL, 0, 7, NULL, NULL, NULL)
+K_TYPE(q2_K, 1, 16, 0, NULL, q2_K_dmin, 0, 3, q2_K_shifted, NULL, NULL, 9)
+K_TYPE(q3_K, 1, 16, 4, NULL, NULL, 0, 7, NULL, NULL, NULL, 7)
 #ifdef GG_VEC_COLUMNS
 /* w & mask, for all bytes */
 INLINED vi vc_mask(vi w, int mask) { return vi_and(w, vi_set1(mask * 0x01010101)); }
@@ -241,9 +241,9 @@ static void q6_K_pack(const char *x, size_t nb, int64_t n, float *out, int width
 }
 #endif
 
-K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL, PACKED(q4_K), q4_K_eight)
-K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL, PACKED(q5_K), q5_K_eight)
-K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL, PACKED(q6_K), NULL)
+K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL, PACKED(q4_K), q4_K_eight, 0)
+K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL, PACKED(q5_K), q5_K_eight, 0)
+K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL, PACKED(q6_K), NULL, 2)
 
 /* ---- ternary types ---------------------------------------------------------------------------------------------- */
 /* A byte is a fraction x / 256 whose first five base-3 digits are elements + 1. Multiplying by 3^k modulo 256 makes
@@ -267,8 +267,8 @@ INLINED vb tq2_0_shifted(const void *b, int j) { return two_bits_shifted(((const
 INLINED k_scales tq1_0_scales(const void *b) { (void)b; return scales_only(vs_set1(1)); }
 INLINED k_scales tq2_0_scales(const void *b) { (void)b; return scales_only(vs_set1(1)); }
 
-K_TYPE(tq1_0, 1, 64, 0, NULL, NULL, 1, 2, NULL, NULL, NULL)
-K_TYPE(tq2_0, 1, 64, 1, NULL, NULL, 0, 3, tq2_0_shifted, NULL, NULL)
+K_TYPE(tq1_0, 1, 64, 0, NULL, NULL, 1, 2, NULL, NULL, NULL, 13)
+K_TYPE(tq2_0, 1, 64, 1, NULL, NULL, 0, 3, tq2_0_shifted, NULL, NULL, 13)
 
 /* ---- IQ types: points of a grid, and signs ----------------------------------------------------------------------- */
 INLINED void store_indices(uint64_t *at, const uint8_t *low, vs high) {
@@ -383,14 +383,14 @@ INLINED k_scales iq4_xs_scales(const void *b) {
     return scales_only(vs_set_pairs(subtract32(unpack_nibbles(load_u32(q->scales_l)) | h << 4)));
 }
 
-K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL, NULL, NULL)
-K_TYPE(iq2_xs, 0.125f, 16, 0, iq2_xs_signs, NULL, 43, 86, NULL, NULL, NULL)
-GRID_TYPE(iq2_s, 0.125f, 16, 0, iq2_s_signs, NULL, 43, 86)
-K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL, NULL, NULL)
-GRID_TYPE(iq3_s, 1, 32, 0, iq3_s_signs, NULL, 15, 30)
-GRID_TYPE(iq1_s, 0.125f, 32, 9, NULL, iq1_s_adjust, 0, 18)
-GRID_TYPE(iq1_m, 0.125f, 16, 9, NULL, NULL, 0, 18)
-K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL, NULL, NULL)
+K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL, NULL, NULL, 4)
+K_TYPE(iq2_xs, 0.125f, 16, 0, iq2_xs_signs, NULL, 43, 86, NULL, NULL, NULL, 4)
+GRID_TYPE(iq2_s, 0.125f, 16, 0, iq2_s_signs, NULL, 43, 86, 4)
+K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL, NULL, NULL, 4)
+GRID_TYPE(iq3_s, 1, 32, 0, iq3_s_signs, NULL, 15, 30, 6)
+GRID_TYPE(iq1_s, 0.125f, 32, 9, NULL, iq1_s_adjust, 0, 18, 7)
+GRID_TYPE(iq1_m, 0.125f, 16, 9, NULL, NULL, 0, 18, 7)
+K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL, NULL, NULL, 0)
 
 /* ---- activation types -------------------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {

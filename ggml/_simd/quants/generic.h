@@ -312,6 +312,42 @@ INLINED void k_unpack(k_type t, const void *x, void *groups, int64_t n) {
     }
 }
 
+#ifdef GG_VEC_FOLDED
+/* spare: the bits of 15 that no code times its scale needs; 0: products of the type are faster without (gg_ints). */
+INLINED void k_fold(k_type t, int spare, const void *x, gg_folded *out, int64_t n) {
+    const char *b = x, *end = b + n / 256 * t.bytes;
+    for (; b < end; b += t.bytes, out++) {
+        const k_scales k = t.scales(b);
+        int16_t s[16];
+        uint64_t at[16] __attribute__((aligned(32)));
+        uint32_t minus[8];
+        vs_store(s, vs_mul(k.s, vs_set1(1 << spare)));
+        out->d = gg_half_f32(t.d(b)) * t.unit / (float)(1 << spare);
+        if (t.dmin) out->dmin = gg_half_f32(t.dmin(b)), vs_to_f32(out->m, k.m, 1);
+        if (t.indices) t.indices(b, at);
+        if (t.signs) t.signs(b, minus);
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++) {
+            int8_t codes[32];
+            vb q = k_chunk(t, b, at, j);
+            if (t.bias) q = vb_sub(q, vb_set1(t.bias));
+            if (t.signs) q = vb_negate(q, minus[j]);
+            vb_store(codes, q);
+            for (int h = 0; h < 2; h++) {
+                const vs scaled = vs_mul(vs_load_i8(codes + 16 * h), vs_set1(s[2 * j + h]));
+                vs_store(out->codes + 32 * j + 16 * h, vs_add(scaled, vs_set1(GG_FOLDED_BIAS)));
+            }
+        }
+    }
+}
+#define FOLD(t, DESCRIPTION, SPARE) \
+    static void t##_fold(const void *x, gg_folded *out, int64_t n) { k_fold(DESCRIPTION, SPARE, x, out, n); }
+#define FOLDED(t, SPARE) ((SPARE) ? t##_fold : NULL)
+#else
+#define FOLD(t, DESCRIPTION, SPARE)
+#define FOLDED(t, SPARE) NULL
+#endif
+
 /* out[i] = the half of block i times d[i], for m <= 4 blocks; the rest of out is 0. */
 INLINED void k_halves(half_fn half, int bytes, const char *b, int m, const float *d, float out[4]) {
     if (m == 4) {
@@ -388,7 +424,7 @@ INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_
 }
 
 /* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type with this DESCRIPTION. MAX: the largest unsigned code. */
-#define INSTANCE(t, DESCRIPTION, KIND, GROUP, BIAS, SIGNED_BY, MAX, MINIMA, SCALE_GROUP, PACK) \
+#define INSTANCE(t, DESCRIPTION, KIND, GROUP, BIAS, SIGNED_BY, MAX, MINIMA, SCALE_GROUP, PACK, FOLD) \
     static void t##_to_f32(const void *x, float *y, int64_t n) { KIND##_to_f32(DESCRIPTION, x, y, n); } \
     static void t##_dot(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) { \
         KIND##_dot(DESCRIPTION, n, rows, s, x, nb, y); \
@@ -396,19 +432,22 @@ INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(DESCRIPTION, x, groups, n); } \
     static const gg_ints t##_ints = {t##_unpack, GROUP, \
                                      INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MAX, MINIMA, \
-                                     INTS_SIGNED(SIGNED_BY), SCALE_GROUP, PACK};
+                                     INTS_SIGNED(SIGNED_BY), SCALE_GROUP, PACK, FOLD};
 #define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MAX, TWO_SCALES, PLUS, HALVES, PACK) \
     static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, TWO_SCALES, \
                                         SIGNED_BY, PLUS, HALVES}; \
-    INSTANCE(t, t##_type, small, TWO_SCALES ? 16 : 32, BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0, PACK)
-#define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED, PACK, EIGHT) \
-    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, \
-                          SIGNED_BY, GROUP, NULL, NULL, NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY), EIGHT}), \
-             k, INTS_GROUP(GROUP, SIGNED_BY), BIAS, SIGNED_BY, MAX, (DMIN) != NULL, \
-             INTS_SCALE_GROUP(GROUP, SIGNED_BY), PACK)
-#define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MAX) \
-    INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, NULL, NULL, NULL, t##_scales, SIGNS, SIGNED_BY, \
-                          GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL}), \
-             k, INTS_GROUP(GROUP, SIGNED_BY), BIAS, SIGNED_BY, MAX, false, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL)
+    INSTANCE(t, t##_type, small, TWO_SCALES ? 16 : 32, BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0, PACK, NULL)
+#define K_INSTANCE(t, DESCRIPTION, GROUP, BIAS, SIGNED_BY, MAX, MINIMA, PACK, SPARE) \
+    FOLD(t, DESCRIPTION, SPARE) \
+    INSTANCE(t, DESCRIPTION, k, INTS_GROUP(GROUP, SIGNED_BY), BIAS, SIGNED_BY, MAX, MINIMA, \
+             INTS_SCALE_GROUP(GROUP, SIGNED_BY), PACK, FOLDED(t, SPARE))
+#define K_TYPE(t, UNIT, GROUP, BIAS, SIGNS, DMIN, SIGNED_BY, MAX, SHIFTED, PACK, EIGHT, SPARE) \
+    K_INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, DMIN, t##_chunk, SHIFTED, t##_scales, SIGNS, \
+                            SIGNED_BY, GROUP, NULL, NULL, NULL, INTS_SCALE_GROUP(GROUP, SIGNED_BY), EIGHT}), \
+               GROUP, BIAS, SIGNED_BY, MAX, (DMIN) != NULL, PACK, SPARE)
+#define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MAX, SPARE) \
+    K_INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, NULL, NULL, NULL, t##_scales, SIGNS, SIGNED_BY, \
+                            GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL}), \
+               GROUP, BIAS, SIGNED_BY, MAX, false, NULL, SPARE)
 
 #endif

@@ -99,6 +99,15 @@ enum {
 /* Unpacks n elements of as many rows as a vector has lanes, nb bytes apart: word i of each row, as gg_ints.unpack
  * writes them, to out[i * width ..]. */
 typedef void (*gg_pack_fn)(const char *x, size_t nb, int64_t n, float *out, int width);
+/* A block of 256 elements whose scales are part of the codes (gemm/int8_folded.h): element i is d codes[i], minus the
+ * minimum of its 16 elements, dmin m[i / 16], if the type has minima. Codes use as much of 15 bits as a type allows. */
+typedef struct gg_folded {
+    int16_t codes[256];             /* plus GG_FOLDED_BIAS */
+    float d, dmin, unused[2];
+    float m[16];                    /* small integers */
+} gg_folded;
+enum { GG_FOLDED_BIAS = 128 };
+typedef void (*gg_fold_fn)(const void *x, gg_folded *out, int64_t n);
 /* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one
  * byte each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. Signed codes have two
  * bytes where GG_VEC_PAIRS is defined. If scale_group is not 0 it writes blocks of 256 elements instead
@@ -112,6 +121,7 @@ typedef struct gg_ints {
     bool is_signed;                 /* codes are signed; bias is 0 */
     uint8_t scale_group;            /* 32-bit words of codes that share a word of two int16 scales; 0: no blocks */
     gg_pack_fn pack;                /* or NULL */
+    gg_fold_fn fold;                /* types with blocks of 256, if GG_VEC_FOLDED is defined; or NULL */
 } gg_ints;
 
 struct gg_kernels {

@@ -2,6 +2,7 @@
 #include "avx2.h"
 
 #ifdef __AVX512VNNI__
+#define GG_VEC_FOLDED               /* the ISA amx takes quantised rows from this one */
 /* Columns of words: a vi holds a word of each of 16 rows, which are nb bytes apart. */
 #define GG_VEC_COLUMNS
 static inline __m512i vc_join(__m128i a, __m128i b, __m128i c, __m128i d) {
