@@ -127,7 +127,7 @@ def test_products_of_any_blocks(kind):
 
 
 @pytest.mark.skipif("amx" not in ISAS, reason="the CPU has no AMX")
-@pytest.mark.parametrize("kind", ["Q2_K", "Q3_K", "Q6_K", "IQ2_S", "IQ3_S", "IQ1_M", "TQ1_0"])
+@pytest.mark.parametrize("kind", ["Q2_K", "Q3_K", "Q6_K", "IQ2_XS", "IQ2_S", "IQ1_M", "TQ1_0", "TQ2_0"])
 def test_folded_scales_leave_sixteen_bits(kind):
     """Where scales are part of the codes, vectors are rounded to 16 bits, and to the same ones by any thread."""
     rng = np.random.default_rng(1)

@@ -210,7 +210,8 @@ typedef struct gemm_tile {
 } gemm_tile;
 
 /* Copies a register tile to columns of c that are contiguous, but not evenly spaced. */
-static inline void gemm_scatter_columns(const gemm *g, const gemm_tile *tile, float *t, int64_t j0, int64_t n) {
+static __attribute__((noinline)) void gemm_scatter_columns(const gemm *g, const gemm_tile *tile, float *t, int64_t j0,
+                                                           int64_t n) {
     float *column[NR];
     const int64_t m = tile->m;
     for (int64_t j = 0; j < n; j++) {
@@ -221,7 +222,8 @@ static inline void gemm_scatter_columns(const gemm *g, const gemm_tile *tile, fl
     for (int64_t j = 0; j < n; j++) memcpy(column[j], t + j * MR, (size_t)m * sizeof *t);
 }
 /* Likewise to columns that are not contiguous. */
-static inline void gemm_scatter_elements(const gemm *g, const gemm_tile *tile, float *t, int64_t j0, int64_t n) {
+static __attribute__((noinline)) void gemm_scatter_elements(const gemm *g, const gemm_tile *tile, float *t, int64_t j0,
+                                                            int64_t n) {
     float *at[NR][MR];
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < tile->m; i++) {

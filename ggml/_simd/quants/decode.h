@@ -383,12 +383,12 @@ INLINED k_scales iq4_xs_scales(const void *b) {
     return scales_only(vs_set_pairs(subtract32(unpack_nibbles(load_u32(q->scales_l)) | h << 4)));
 }
 
-K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL, NULL, NULL, 4)
+K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL, NULL, NULL, 0)
 K_TYPE(iq2_xs, 0.125f, 16, 0, iq2_xs_signs, NULL, 43, 86, NULL, NULL, NULL, 4)
 GRID_TYPE(iq2_s, 0.125f, 16, 0, iq2_s_signs, NULL, 43, 86, 4)
-K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL, NULL, NULL, 4)
-GRID_TYPE(iq3_s, 1, 32, 0, iq3_s_signs, NULL, 15, 30, 6)
-GRID_TYPE(iq1_s, 0.125f, 32, 9, NULL, iq1_s_adjust, 0, 18, 7)
+K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL, NULL, NULL, 0)
+GRID_TYPE(iq3_s, 1, 32, 0, iq3_s_signs, NULL, 15, 30, 0)
+GRID_TYPE(iq1_s, 0.125f, 32, 9, NULL, iq1_s_adjust, 0, 18, 0)
 GRID_TYPE(iq1_m, 0.125f, 16, 9, NULL, NULL, 0, 18, 7)
 K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL, NULL, NULL, 0)
 
