@@ -34,10 +34,11 @@ copy_tree() {
     tar --null -T - -cf -) | tar -xf - -C "$1"
 }
 
-# native_wheel DIR: builds the wheel for this machine and $PYTHON
+# native_wheel DIR: builds the wheel for this machine and $PYTHON. Several scripts share one where $WHEELS names a folder.
 native_wheel() {
-  "$PYTHON" -m pip wheel -q --no-deps -w "$1" "$ROOT"
-  [ -n "$(ls "$1"/*.whl)" ]
+  local built=${WHEELS:-$1}
+  ls "$built"/*.whl >/dev/null 2>&1 || "$PYTHON" -m pip wheel -q --no-deps -w "$built" "$ROOT"
+  [ "$built" = "$1" ] || { mkdir -p "$1" && cp "$built"/*.whl "$1"; }
 }
 
 # run_pytest PYTHON ARGUMENTS...: runs the tests outside of the tree, where Python finds only the installed ggml

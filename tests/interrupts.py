@@ -16,7 +16,7 @@ def before_instruction(number, filename, action):
     return when_due({filename}, lambda: next(count) == number, action)
 
 
-def when_due(filenames, due, action):
+def when_due(filenames, due, action, step="opcode", skipped=()):
     """Runs a function and raises KeyboardInterrupt before an instruction in some files: the first one that is due.
 
     Instructions of finalisers do not count, see before_instruction.
@@ -25,6 +25,8 @@ def when_due(filenames, due, action):
         filenames: the files.
         due: function that is called before each instruction.
         action: the function.
+        step: "opcode", or "line" for lines instead of instructions.
+        skipped: names of functions whose instructions do not count.
     Returns:
         Whether an instruction was due.
     """
@@ -37,10 +39,10 @@ def when_due(filenames, due, action):
 
     def trace(frame, event, argument):
         nonlocal reached
-        if frame.f_code.co_filename not in filenames or finalised(frame):
+        if frame.f_code.co_filename not in filenames or frame.f_code.co_name in skipped or finalised(frame):
             return None
-        frame.f_trace_opcodes = True
-        if event == "opcode" and due():
+        frame.f_trace_opcodes = step == "opcode"
+        if event == step and due():
             reached = True
             sys.settrace(None)
             raise KeyboardInterrupt

@@ -43,40 +43,32 @@ class Scoring:
         """
         with self.runner.lock:
             if self.runner.decodings is not None:
-                return self._of_decoder("logits", ids, decoder, self.runner.decodings)
+                read, tokens = self._pair("logits", ids, decoder)
+                return self.runner.decodings.begun(0, read).append(tokens).copy()
             self.runner.causal("logits")
             if decoder is not None:
                 raise ValueError("logits: decoder is given: the model has no encoder beside it")
             batch = self._from_start("logits", self.prompts.ids("logits", ids))
             return self.runner.decode(batch, exact).copy()
 
-    def _of_decoder(
-        self,
-        caller: str,
-        ids: str | bytes | Sequence[int],
-        decoder: str | bytes | Sequence[int] | None,
-        sequences: Decodings,
-    ) -> np.ndarray:
-        """The logits of a model with an encoder and a decoder."""
+    def _pair(
+        self, caller: str, ids: str | bytes | Sequence[int], decoder: str | bytes | Sequence[int] | None
+    ) -> tuple[list[int], list[int]]:
+        """The tokens that the encoder reads, and those that the decoder continues."""
         self.runner.check(caller)
         if decoder is None:
             raise ValueError(f"{caller}: decoder is missing: need the tokens that the decoder continues")
         tokens, read = self.prompts.ids(caller, decoder), self.prompts.ids(caller, ids)
         for part in (read, tokens):
             self.runner.check_room(caller, 0, len(part))
-        return sequences.begun(0, read).append(tokens).copy()
+        return read, tokens
 
     def _log_probabilities_of_decoder(
-        self,
-        caller: str,
-        ids: str | bytes | Sequence[int],
-        decoder: str | bytes | Sequence[int] | None,
-        sequences: Decodings,
+        self, sequences: Decodings, read: Sequence[int], tokens: Sequence[int]
     ) -> np.ndarray:
-        """The same of a model with an encoder and a decoder: f64 [tokens of the decoder - 1]."""
-        values = log_softmax(self._of_decoder(caller, ids, decoder, sequences)[:-1])
-        assert decoder is not None
-        return values[np.arange(len(values)), self.prompts.ids(caller, decoder)[1:]]
+        """f64 [tokens - 1]."""
+        values = log_softmax(sequences.begun(0, read).append(tokens)[:-1])
+        return values[np.arange(len(values)), tokens[1:]]
 
     def _from_start(self, caller: str, ids: Sequence[int]) -> Batch:
         """The batch that evaluates ids in the first sequence, from its beginning."""
@@ -103,7 +95,8 @@ class Scoring:
         """
         with self.runner.lock:
             if self.runner.decodings is not None:
-                return self._log_probabilities_of_decoder("log_probabilities", ids, decoder, self.runner.decodings)
+                pair = self._pair("log_probabilities", ids, decoder)
+                return self._log_probabilities_of_decoder(self.runner.decodings, *pair)
             self.runner.causal("log_probabilities")
             if decoder is not None:
                 raise ValueError("log_probabilities: decoder is given: the model has no encoder beside it")
@@ -149,9 +142,10 @@ class Scoring:
         """
         with self.runner.lock:
             if self.runner.decodings is not None:
-                found = self._log_probabilities_of_decoder("perplexity", text, decoder, self.runner.decodings)
-                if not len(found):
+                pair = self._pair("perplexity", text, decoder)
+                if len(pair[1]) < 2:
                     raise ValueError("perplexity: the decoder's text has one token: need at least two")
+                found = self._log_probabilities_of_decoder(self.runner.decodings, *pair)
                 return float(np.exp(-found.mean()))
         self.runner.causal("perplexity")
         if decoder is not None:

@@ -30,7 +30,7 @@ def correlate(w, x, s, p, d):
     out = output_sizes(x.shape[: -dims - 1 : -1], k, s, p, d)
     x, y = zero_padded(x, p), np.zeros((x.shape[0], w.shape[0], *out[::-1]))
     for t in taps(k):
-        y += np.einsum("oc,nc...->no...", w[(..., *t[::-1])], tap_view(x, t, out, s, d))
+        y += np.einsum("oc,nc...->no...", w[(..., *t[::-1])], tap_view(x, t, out, s, d), optimize=True)
     return y
 
 

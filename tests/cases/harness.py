@@ -272,3 +272,10 @@ def difference(f, x, at=1e-4):
         x[i] = keep
         grad[i] = total / (12 * h)
     return grad
+
+
+def convolved(ctx, w, x, places, threads, winograd=2, *tail):
+    """Computes a convolution of two tensors. winograd and tail: as in ggml.ext.conv_2d."""
+    out = ggml.ext.conv_2d(ctx, w, x, *places, *(tail or (None, None)), 0, winograd)
+    compute(ctx, graph_of(ctx, out), threads)
+    return load(out)

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import gc
+import itertools
 import signal
 import subprocess
 import sys
@@ -80,30 +81,10 @@ def interrupted(action, line):
     Returns:
         Whether that line was reached.
     """
-    left = line
-
-    def trace(frame, event, argument):
-        nonlocal left
-        # a signal can't come before the last line of computed: nothing is called between it and the compute
-        if frame.f_code.co_filename not in FILES or frame.f_code.co_name in ("computed", "<genexpr>", "<listcomp>"):
-            return None
-        if event == "line":
-            left -= 1
-            if left == 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return trace
-
-    former = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    except KeyboardInterrupt:
-        assert left == 0
-        return True
-    finally:
-        sys.settrace(former)
-    return False
+    count = itertools.count(1)
+    # a signal can't come before the last line of computed: nothing is called between it and the compute
+    skipped = ("computed", "<genexpr>", "<listcomp>")
+    return when_due(FILES, lambda: next(count) == line, action, "line", skipped)
 
 
 def result(model, ids):

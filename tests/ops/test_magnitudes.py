@@ -97,11 +97,11 @@ def test_activations_near_the_least_number(kind, columns):
 
 
 # Rows, columns and elements of k: dot products, and tiles of all shapes, some of them filled in part.
-FLOAT_SHAPES = [(M, 8, K), (40, 45, 70), (64, 43, 96), (33, 60, 32), (18, 50, 1100), (257, 203, 70), (240, 215, 32),
-                (227, 229, 1100)]  # fmt: skip
+SMALL = [(M, 8, K), (40, 45, 70), (64, 43, 96), (33, 60, 32), (18, 50, 1100)]
+FLOAT_SHAPES = [*(pytest.param(*shape, marks=pytest.mark.core) for shape in SMALL),
+                (257, 203, 70), (240, 215, 32), (227, 229, 1100)]  # fmt: skip
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16"])
 @pytest.mark.parametrize("m, n, k", FLOAT_SHAPES)
 def test_float_products_of_any_magnitude(kind, m, n, k):
@@ -121,7 +121,6 @@ def test_float_products_of_any_magnitude(kind, m, n, k):
                 assert (error <= 2e-6 * size + k * 2.0**-149).all(), f"{name}, {scales}"
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16"])
 @pytest.mark.parametrize("m, n, k", FLOAT_SHAPES)
 def test_float_products_with_infinities_and_nan(kind, m, n, k):

@@ -202,6 +202,14 @@ static int seq_first_state(const gg_seq *z, const ggml_tensor *dst, int64_t seq,
 static const float *seq_state_in(const gg_seq *z, int64_t which, int64_t h) {
     return (const float *)z->state->data + (which * z->heads + h) * z->n * z->rows;
 }
+/* Where there are fewer tokens than slots. from: the initial state; last: the first slot; both of one head. */
+static void seq_unused_slots(const gg_seq *z, const float *from, float *last) {
+    const int64_t size = z->n * z->rows, items = z->heads * z->seqs;
+    for (int64_t slot = z->tokens; slot < z->slots; slot++) {
+        if (slot) memset(last + slot * items * size, 0, (size_t)size * sizeof *last);
+        else memcpy(last, from, (size_t)size * sizeof *last);
+    }
+}
 /* Rows j to end of item u (one head of one sequence), through all tokens. own: room for vectors and a state. */
 static int seq_item(ggml_tensor *dst, const gg_seq *z, int64_t u, int64_t j, int64_t end, float *own, const float *dt) {
     const seq_fill_fn fill = seq_fill(dst->op);
@@ -223,15 +231,15 @@ static int seq_item(ggml_tensor *dst, const gg_seq *z, int64_t u, int64_t j, int
         else seq_rows(z, &s, j, end, from, to, y);
         from = to;
     }
-    for (int64_t slot = z->tokens; slot < z->slots && j == 0; slot++) {  /* there are fewer tokens than slots */
-        if (slot) memset(last + slot * items * size, 0, (size_t)size * sizeof *last);
-        else memcpy(last, from, (size_t)size * sizeof *last);
-    }
+    if (j == 0) seq_unused_slots(z, from, last);
     return GGML_STATUS_SUCCESS;
 }
+#include "recurrent_lanes.h"
+
 /* With few heads, the rows of each are split. */
 static int seq_run(const gg_work *w, ggml_tensor *dst) {
     const gg_seq z = gg_seq_of(dst, dst->op);
+    if (ssm_in_lanes(dst, &z)) return ssm_lanes_run(w, dst, &z);
     const int64_t items = z.heads * z.seqs, blocks = (z.rows + SEQ_PART - 1) / SEQ_PART;
     int64_t parts = w->nth > 1 && items && items < 4 * w->nth ? (4 * w->nth + items - 1) / items : 1;
     if (parts > blocks) parts = blocks;
