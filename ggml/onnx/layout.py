@@ -1,5 +1,6 @@
 """Values as tensors of a plan's graph, their shapes, and elements that are moved by index."""
 
+import ctypes
 import functools
 import itertools
 from typing import Any
@@ -8,13 +9,15 @@ import numpy as np
 
 from .._owners import Owner, keep
 from ..utils import from_numpy
+from . import choosing
 from .recording import Recorder, ggml
+from .replaying import name_tensors
 from .sizes import Size, integer
 from .values import BOOL, EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
 
 VIEWS = {ggml.GGML_OP_VIEW, ggml.GGML_OP_PERMUTE, ggml.GGML_OP_TRANSPOSE}
 COLUMNS = 8  # from which columns are joined as rows
-FEW, MANY = 64, 64  # columns that are chosen one by one, up to; rows from which they are
+MANY, SHARED = 64, 1 << 16  # rows from which columns are chosen by compiled code; elements that threads share
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
 
@@ -110,10 +113,8 @@ class Layout(Owner):
 
     def name(self, names):
         """Names the tensors, in the order in which they were made."""
-        t = ggml.ggml_get_first_tensor(self.context)
-        for name in names:
-            ggml.ggml_set_name(t, name)
-            t = ggml.ggml_get_next_tensor(self.context, t)
+        if first := ggml.ggml_get_first_tensor(self.context):
+            name_tensors(ctypes.addressof(first.contents), names)
 
     # Values -> tensors
 
@@ -378,9 +379,7 @@ class Layout(Owner):
         Moves the longest runs of neighbours that the index allows as rows.
         """
         index = np.asarray(index, np.int64)
-        x = self.contiguous(x)
-        if x.t.contents.type == ggml.GGML_TYPE_I8:  # bytes are no rows of a table
-            x = self.with_shape(ggml.ggml_cast(self.ctx, x.t, ggml.GGML_TYPE_F32), x.shape, x)
+        x = self.table(x)
         flat, total, bounds = index.reshape(-1), count(x.shape), x.bounds
         width = row_width(flat, index.shape, total)
         rows = flat[::width] // width
@@ -394,6 +393,13 @@ class Layout(Owner):
         moved = ggml.ggml_reshape_4d(self.ctx, taken, *extents(index.shape))
         return Tensor(moved, index.shape, x.dtype, bounds)
 
+    def table(self, x):
+        """The Tensor with contiguous floats, whose rows can be taken: bytes are no rows of a table."""
+        x = self.contiguous(x)
+        if x.t.contents.type == ggml.GGML_TYPE_I8:
+            x = self.with_shape(ggml.ggml_cast(self.ctx, x.t, ggml.GGML_TYPE_F32), x.shape, x)
+        return x
+
     def gather(self, x, axis, index):
         """Entries of an axis by an index of positions, in the shape of the index."""
         n, outer, inner = count(index.shape), count(x.shape[:axis]), count(x.shape[axis + 1 :])
@@ -402,14 +408,19 @@ class Layout(Owner):
             places = index.array.reshape(-1)
             if run := progression(places):
                 return self.reshape(self.slice(x, axis, run[0], n, run[1]), shape)
-            if inner == 1 and 1 < n <= FEW and outer >= MANY:
-                x = self.use(x)
-                columns = [self.slice(x, axis, int(i), 1) for i in places]
-                return self.reshape(self.side_by_side(columns, outer, (*x.shape[:axis], n)), shape)
+            if inner == 1 and outer >= MANY and not self.trains:
+                return self.reshape(self.chosen(self.reshape(x, (outer, x.shape[axis])), places), shape)
         source = self.contiguous(self.reshape(x, (outer, x.shape[axis], inner)))
         rows = self.index(self.expand(self.reshape(index, (1, n)), (outer, n)))
         taken = ggml.ggml_get_rows(self.ctx, source.t, ggml.ggml_reshape_2d(self.ctx, rows, n, outer))
         return self.reshape(self.with_shape(taken, (outer, n, inner), source), shape)
+
+    def chosen(self, x, places):
+        """Known columns of a matrix."""
+        rows, x = x.shape[0], self.table(x)
+        numbers = np.array([len(places), *places], np.int32)
+        tasks = ggml.GGML_N_TASKS_MAX if rows * len(places) >= SHARED else 1
+        return self.with_shape(self.call(columns_node, x.t, numbers, tasks), (rows, len(places)), x)
 
     def index(self, x):
         """An I32 ggml tensor of an integer value, contiguous."""
@@ -467,6 +478,12 @@ def cut(array, part):
 def dense_rows(t):
     """Whether the elements of a tensor's rows are neighbours."""
     return t.contents.nb[0] == 4
+
+
+def columns_node(ctx, t, numbers, tasks):
+    """The node that choosing.pyx computes; numbers: how many columns, and which."""
+    size = int(numbers[0]), t.contents.ne[1]
+    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, *size, 1, 1, [t], 1, choosing.RUN, tasks, numbers)
 
 
 def part_of(ctx, t, n0, n1, n2, n3, place, start, step):

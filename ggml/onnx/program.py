@@ -506,7 +506,7 @@ class Plan(Owner):
             elif isinstance(value, (Feed, Opaque)):
                 self.passed.append((name, program.inputs.index(value.name)))
             elif value is None or isinstance(value, Known):
-                self.fixed[name] = None if value is None else np.array(value.array)
+                self.fixed[name] = None if value is None else np.asarray(value.array)
             else:
                 computed.append((name, least(value)))
         self.shared = [*self.fixed, *(n for n, _ in self.passed)]

@@ -11,13 +11,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import ggml as _ggml
 
+from .replaying import repeat
 from .sizes import Size, UnrecordedError, int_of
 from .values import Feed, Known, Tensor, rough_bounds
 
@@ -95,11 +95,11 @@ class Recorder:
 
     def call(self, function, *args):
         """The tensor that a function of ggml makes in the context."""
-        return self.results[self.step(function, None, *args, refs=[(0, CTX)])]
+        return self.results[self.step(RECORDABLE.get(function, function), None, *args, refs=[(0, CTX)])]
 
     def ask(self, function, t):
         """What a function says about a tensor: a condition."""
-        return self.results[self.step(function, t, expected=True)]
+        return self.results[self.step(RECORDABLE.get(function, function), t, expected=True)]
 
     # Known values that depend on sizes
 
@@ -140,11 +140,6 @@ class Recorder:
         return self.results[self.step(rough_bounds, None, refs=[(0, self.source(known))], expected=True)]
 
 
-def taking(places):
-    """What takes the entries at some places out of a list, as a tuple."""
-    return operator.itemgetter(*places) if len(places) > 1 else lambda cells: tuple(cells[p] for p in places)
-
-
 class Steps:
     """The steps of a Recorder, to be repeated: each takes its arguments out of one list of all values.
 
@@ -161,17 +156,12 @@ class Steps:
         for (function, values, _, _, expected), hole in zip(recorder.steps, holes):
             places = [hole[i] if i in hole else next(own) for i in range(len(values))]
             places = [self.first + ~p if p < 0 else p for p in places]
-            self.steps.append((function, taking(places), expected))
+            self.steps.append((function, tuple(places), expected))
 
     def repeated(self, found, ctx, arena):
         """All values for other values of the terms; None if a question about a tensor has another answer."""
         cells = [*found, *self.constants, ctx, arena]
-        for function, arguments, expected in self.steps:
-            result = function(*arguments(cells))
-            if expected is not ANY and result != expected:
-                return None
-            cells.append(result)
-        return cells
+        return cells if repeat(self.steps, cells, ANY) else None
 
 
 class Recipe:
@@ -274,6 +264,9 @@ def sized(pattern, terms):
     return [p and tuple(sizes[n[0]] if type(n) is tuple else n for n in p) for p in pattern]
 
 
+RECORDABLE: dict[Any, Any] = {}  # what recordable has given -> the function
+
+
 def recordable(function):
     """The function of ggml; with a Recorder for its context, the call is recorded."""
 
@@ -283,6 +276,7 @@ def recordable(function):
             return args[0].call(function, *args[1:])
         return function(*args)
 
+    RECORDABLE[call] = function
     return call
 
 

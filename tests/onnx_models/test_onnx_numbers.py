@@ -5,8 +5,12 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from onnx import TensorProto  # noqa: E402
-from small_onnx import one  # noqa: E402
+import onnx  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+from small_onnx import model, one  # noqa: E402
+
+import ggml.onnx  # noqa: E402
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -209,3 +213,63 @@ def test_prelu(slopes):
     want = np.where(x < 0, x * slope, x)
     for found in (one("PRelu", x, constants={"slope": slope}), one("PRelu", x, slope)):
         np.testing.assert_array_equal(found[~np.isnan(want)], want[~np.isnan(want)])
+
+
+INTEGERS, MATRIX = np.array([[3, -2, 0], [7, 5, -1]]), np.array([[0.5, -2.25, NAN], [7, 1e-3, -INF]], np.float32)
+NAMED = "Equal Less LessOrEqual Greater GreaterOrEqual Add Sub Mul".split()
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "attrs"),
+    [
+        *((op, (x, x[:, ::-1][:1]), {}) for op in NAMED for x in (INTEGERS, INTEGERS.astype(np.int32), MATRIX)),
+        *((op, (x > 0, x[0] > 1), {}) for op in ("And", "Or", "Equal") for x in (INTEGERS,)),
+        *((op, (x,), {}) for op in ("Neg", "Abs") for x in (INTEGERS, MATRIX, MATRIX.astype(np.float64))),
+        *((op, (x,), {}) for op in ("Sin", "Cos", "Exp", "Sqrt") for x in (MATRIX, MATRIX.astype(np.float16))),
+        ("Not", (INTEGERS > 0,), {}),
+        ("Where", (INTEGERS > 0, MATRIX, MATRIX[:1] * 2), {}),
+        ("Where", (INTEGERS[0] > 0, INTEGERS, np.int64(9)), {}),
+        *(("Gather", (x, np.array([[1, -1]])), {"axis": 1}) for x in (INTEGERS, MATRIX)),
+        ("Gather", (MATRIX, np.zeros((0, 2), np.int64)), {"axis": 0}),
+        *(("Range", tuple(map(t, (7, -3, -2))), {}) for t in (np.int64, np.int32, np.float32)),
+        *(("Range", tuple(map(np.float32, (0, stop, 0.1))), {}) for stop in (0.3, 0.7, 1.1, 1.0, -1)),
+        ("Einsum", (MATRIX[:, :2], MATRIX[:, 1:2]), {"equation": "ij, kl -> ik"}),
+        ("Einsum", (INTEGERS, INTEGERS), {"equation": "...i,...i"}),
+        *(("Cast", (x,), {"to": t}) for x in (INTEGERS, INTEGERS > 0) for t in (1, 6, 7, 9, 11)),
+        *(("Cast", (MATRIX[:, :2],), {"to": t}) for t in (1, 6, 7, 9, 11)),
+    ],
+)
+def test_what_is_folded_is_what_the_reference_gives(op, operands, attrs):
+    names = [f"c{i}" for i in range(len(operands))]
+    node = helper.make_node(op, names, ["y"], **attrs)
+    proto = model([node], {}, constants=dict(zip(names, operands)), opset=18)
+    proto.graph.output[0].type.CopyFrom(onnx.TypeProto())
+    (wanted,) = ReferenceEvaluator(proto).run(None, {})
+    (found,) = ggml.onnx.load(proto).run({})
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("op", "operands"), [("Add", (INTEGERS, INTEGERS[:, :2])), ("Gather", (MATRIX, np.array([2])))]
+)
+def test_what_numpy_refuses_is_an_error(op, operands):
+    node = helper.make_node(op, ["a", "b"], ["y"], name="it")
+    with pytest.raises((ggml.onnx.NodeError, ggml.onnx.HostError), match="'it'"):
+        ggml.onnx.load(model([node], {}, constants=dict(zip("ab", operands)))).run({})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, bool])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_columns_of_many_rows(dtype, threads):
+    rng, index = np.random.default_rng(0), np.array([4, 0, -1, 4, 2])
+    for rows in (64, 65, 20_000):
+        x = (10 * rng.normal(size=(rows, 7))).astype(dtype)
+        node = helper.make_node("Gather", ["x", "index"], ["y"], axis=-1)
+        found = ggml.onnx.load(model([node], {"x": x}, constants={"index": index}), threads=threads).run(x)[0]
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(found, x[:, index])
+    node = helper.make_node("Transpose", ["x"], ["t"]), helper.make_node("Gather", ["t", "index"], ["y"], axis=-1)
+    x = rng.normal(size=(7, 100)).astype(np.float32)
+    (found,) = ggml.onnx.load(model(node, {"x": x}, constants={"index": index}), strict=True).run(x)
+    np.testing.assert_array_equal(found, x.T[:, index])

@@ -1,0 +1,58 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""What a recipe does for each graph that it builds again: a long list of short calls, and the names of tensors."""
+from cpython.object cimport PyObject
+from libc.stdint cimport uintptr_t
+from libc.string cimport memcpy, memset
+
+from .._core cimport GGML_MAX_NAME, GGML_OBJECT_TYPE_TENSOR, ggml_object, ggml_tensor
+
+cdef extern from "Python.h":
+    object PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)
+
+cdef enum:
+    MOST = 32       # arguments of a call that needs no list
+
+
+def repeat(list steps, list cells, object anything):
+    """Calls the functions of steps in turn, and appends what they give to cells.
+
+    Args:
+        steps: for each call a tuple of the function, the places of its arguments in cells, and what it has to give.
+        cells: values, of which there are enough for the first call.
+        anything: stands for whatever a function may give.
+    Returns:
+        Whether all have given what they have to; if not, the call that did not was the last one.
+    """
+    cdef PyObject* arguments[MOST]
+    cdef tuple places
+    cdef Py_ssize_t i, n
+    cdef object function, expected, result, value
+    for function, places, expected in steps:
+        n = len(places)
+        if n <= MOST:
+            for i in range(n):
+                value = cells[<Py_ssize_t>places[i]]
+                arguments[i] = <PyObject*>value  # which the list keeps alive
+            result = PyObject_Vectorcall(function, arguments, n, NULL)
+        else:
+            result = function(*[cells[i] for i in places])
+        if expected is not anything and result != expected:
+            return False
+        cells.append(result)
+    return True
+
+
+def name_tensors(uintptr_t first, list names):
+    """Names the tensors of a context in the order in which they were made; first: the address of the first one."""
+    cdef ggml_object* o = <ggml_object*>first - 1
+    cdef ggml_tensor* t
+    cdef bytes name
+    for name in names:
+        while o != NULL and o.type != GGML_OBJECT_TYPE_TENSOR:
+            o = o.next
+        if o == NULL:
+            return
+        t = <ggml_tensor*>(o + 1)
+        memset(t.name, 0, GGML_MAX_NAME)
+        memcpy(t.name, <const char*>name, min(<size_t>len(name), <size_t>GGML_MAX_NAME - 1))
+        o = o.next
