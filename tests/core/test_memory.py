@@ -136,6 +136,48 @@ def test_freed_contexts_are_found_by_address():
     ggml.ggml_free(ctx)
 
 
+@linux
+def test_small_contexts_keep_little_memory():
+    """What thousands of freed contexts keep has a limit, whatever they used and in whatever order they were freed; a
+    pointer into one of the last thousand is refused, and new tensors are zero.
+    """
+    not_sanitized("it keeps freed memory")
+    child("""
+import ctypes, random
+from ggml.utils import to_numpy
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+rng, live, stale, views = random.Random(1), [], [], []
+before = resident()
+for i in range(4000):
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=rng.choice([1 << 14, 1 << 20, 5 << 20, 16 << 20])))
+    n = rng.choice([4, 1000, 3000]) if i % 50 else ggml.ggml_get_mem_size(ctx) // 5
+    x = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, n)
+    if i % 7 == 0:
+        assert not to_numpy(x).any(), i
+    ctypes.memset(ggml.ggml_get_data(x), 1, 4 * n)
+    if i % 500 == 0:
+        views.append(to_numpy(x))
+    live.append((ctx, x))
+    while len(live) > (i // 700) % 4 * 3:
+        ctx, x = live.pop(rng.randrange(len(live)))
+        ggml.ggml_free(ctx)
+        stale.append(x)
+assert all((v.view(np.uint8) == 1).all() for v in views)
+views.clear()
+for x in stale[-900:]:
+    try:
+        ggml.ggml_nbytes(x)
+    except RuntimeError as error:
+        assert "freed" in str(error)
+    else:
+        sys.exit("accepted")
+for ctx, x in live:
+    ggml.ggml_free(ctx)
+assert resident() - before < 128 << 20, resident() - before
+""")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="fuzz/faults.py needs Linux and a C compiler")
 def test_failing_allocations():
     """A short run of fuzz/faults.py: programs in which an allocation fails raise an exception and work afterwards."""
