@@ -34,7 +34,7 @@ from onnx.backend.test.loader import load_model_tests
 import ggml.onnx
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
-sys.path += [str(TESTS), str(TESTS / "onnx")]
+sys.path += [str(TESTS), str(TESTS / "onnx_models")]
 import sklearn_models  # noqa: E402
 import test_onnx_attention  # noqa: E402
 import test_onnx_microsoft  # noqa: E402
