@@ -143,11 +143,17 @@ static void gg_wait_for(const gg_caller *c) {
     while (atomic_load_explicit(&c->sharing, memory_order_acquire)) gg_let_others_run();
     if (state) PyEval_RestoreThread(state);
 }
-/* Waits until no thread is alone. The mutex puts this thread to sleep, which takes longer than most that are alone. */
+/* Waits until no thread is alone. The mutex puts this thread to sleep, which takes longer than most that are alone. The
+ * thread that will be alone may not have it yet: where Python has stopped that one, to stop all, this one must not run
+ * on without letting Python stop it too. */
 static void gg_wait_for_turn(void) {
     if (gg_soon(&gg_one_is_alone)) return;
     gg_mutex_take(&gg_turn);
     gg_mutex_open(&gg_turn);
+    if (!atomic_load(&gg_one_is_alone)) return;
+    PyThreadState *const state = PyThreadState_GetUnchecked() ? PyEval_SaveThread() : NULL;
+    gg_let_others_run();
+    if (state) PyEval_RestoreThread(state);
 }
 /* While Python ends, one thread runs. Others have stopped wherever they were, also where they were alone. */
 static void gg_section_change(gg_caller *me, int section) {

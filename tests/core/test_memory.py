@@ -178,6 +178,25 @@ assert resident() - before < 128 << 20, resident() - before
 """)
 
 
+@linux
+def test_freed_contexts_in_limited_address_space():
+    """Freed contexts keep a small part of the addresses that the process may have."""
+    not_sanitized("it limits the address space")
+    child("""
+import resource
+def addresses():
+    return int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (addresses() + (6 << 30),) * 2)
+before = most = addresses()
+for _ in range(700):
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=4 << 20))
+    ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 420_000)
+    ggml.ggml_free(ctx)
+    most = max(most, addresses())
+assert most - before < 400 << 20, most - before
+""")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="fuzz/faults.py needs Linux and a C compiler")
 def test_failing_allocations():
     """A short run of fuzz/faults.py: programs in which an allocation fails raise an exception and work afterwards."""

@@ -161,7 +161,9 @@ static bool close_file(gg_region *r) {
     r->file = NULL;
     return gg_pages_close_file(r->base, r->size);
 }
-static size_t slot_rest(gg_region *r) { return gg_slot_rest(r->slot, r->reached > r->used ? r->reached : r->used); }
+static size_t slot_rest(gg_region *r) {
+    return gg_slot_rest(r->slot, r->size, r->reached > r->used ? r->reached : r->used);
+}
 static void region_destroy(gg_region *r) {
     if (r->file && !close_file(r)) r->mapped = false;
     if (r->slot.slab) {
@@ -414,7 +416,10 @@ static bool take_pages(gg_region *r) {
         r->present = r->size;
         return true;
     }
-    if ((r->base = gg_slot_take(r->size, &r->slot, &r->present))) return true;
+    if ((r->base = gg_slot_take(r->size, &r->slot, &r->present))) {
+        if (r->present > r->size) r->present = r->size;
+        return true;
+    }
     gg_pages_make_room();
     r->base = gg_pages_alloc(r->size);
     return r->base != NULL;
@@ -484,7 +489,7 @@ gg_region *gg_context_free(ggml_context *ctx) {
 enum { LEAVING = 32 };
 static const size_t SMALL = (size_t)1 << 20;
 static struct { ggml_context *ctx; uint64_t time; } leaving[LEAVING];
-static int n_leaving;
+static atomic_int n_leaving;
 
 static bool is_small(const ggml_context *ctx) {
     const gg_region *const r = ctx->chunk;
@@ -518,15 +523,24 @@ gg_leaving gg_context_leave(ggml_context *ctx, uint64_t (*now_changed)(void)) {
 }
 ggml_context *gg_context_left(bool (*passed)(uint64_t time)) {
     ggml_context *found = NULL;
-    if (!__atomic_load_n(&n_leaving, __ATOMIC_RELAXED)) return NULL;
+    if (!atomic_load_explicit(&n_leaving, memory_order_relaxed)) return NULL;
     gg_lock_take(&registry);
     for (int i = 0; i < n_leaving && !found; i++)
         if (passed(leaving[i].time)) found = leaving[i].ctx, leaving[i] = leaving[--n_leaving];
     gg_lock_open(&registry);
     return found;
 }
+#if defined GG_FREE_THREADED && !defined _WIN32
+/* A thread that was freeing a context is not in the child process, where that context stays for good. */
+static void forget_unfinished(void) {
+    for (int i = n_leaving; i-- > 0;)
+        if (leaving[i].time == UINT64_MAX) leaving[i] = leaving[--n_leaving];
+}
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_unfinished); }
+#endif
 void gg_context_end(ggml_context *ctx) {
     gg_region *const r = ctx->chunk;
+    r->used = chunk_end(ctx);               /* others that had found it may have added to it */
     if (gg_on_release) gg_on_release(r);
     r->ctx = NULL;
     context_end(ctx);

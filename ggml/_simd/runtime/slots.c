@@ -18,8 +18,9 @@ static const size_t LEFT = SIZE_MAX;
 static const size_t LARGEST = (size_t)16 << 20;
 /* Pages are moved when this much was used: the caches of a processor hold it, and one table of pages leads to it. */
 static const size_t WINDOW = ((size_t)2 << 20) - ((size_t)384 << 10), WHOLE = (size_t)18 << 20;
-/* What freed arenas keep in memory: one of them, and all together. */
-static const size_t KEPT_OF_ONE = (size_t)1 << 20, KEPT_OF_ALL = (size_t)32 << 20;
+/* What freed arenas keep in memory: one of them, and all together. One that used more may give its pages to the next
+ * arena of its size: the caches of a processor hold one of these rather than several. */
+static const size_t KEPT_OF_ONE = (size_t)256 << 10, KEPT_OF_ALL = (size_t)32 << 20;
 /* An arena may have pages beyond what it used (see TOUCH in memory.c). */
 static const size_t AHEAD = (size_t)1 << 17;
 
@@ -50,13 +51,16 @@ static gg_slab *place_take(int i) {
 }
 static void place_leave(int i, gg_slab *s) { atomic_store_explicit(&places[i], s, memory_order_release); }
 
+/* The addresses of a slab stay reserved as long as one of its arenas is in quarantine. They would be a large part of
+ * those of a process that has a limit of them. */
+static bool affordable(void) { return WHOLE <= gg_spare_addresses() / 256; }
 static gg_slab *slab_of(uint8_t *base) {
     gg_slab *s = gg_calloc(1, sizeof *s);
     if (s) s->base = base, s->limit = gg_spare_addresses(), s->page = (size_t)sysconf(_SC_PAGESIZE), s->users = 1;
     return s;
 }
 static gg_slab *slab_new(void) {
-    if (WHOLE > gg_spare_addresses() / 8) return NULL;
+    if (!affordable()) return NULL;
     gg_pages_make_room();
     void *base = mmap(NULL, WHOLE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     gg_slab *s = base != MAP_FAILED ? slab_of(base) : NULL;
@@ -90,7 +94,7 @@ static bool slab_leave(gg_slab *s) {
 }
 /* Moves the pages of a slab whose arenas are all at rest to other addresses. */
 static gg_slab *slab_renew(gg_slab *s) {
-    gg_slab *const fresh = WHOLE > gg_spare_addresses() / 8 ? NULL : slab_of(NULL);
+    gg_slab *const fresh = affordable() ? slab_of(NULL) : NULL;
     if (!fresh) return NULL;
     const size_t high = atomic_load(&s->high), most = (size_t)2 << 20, present = high < most ? high : most;
     empty(s, (span){present, high});        /* it had to go on behind the window */
@@ -113,9 +117,9 @@ static int rank_of(gg_slab *s, size_t size) {
     return top > WINDOW ? USED : IN_USE;
 }
 static int first_place(void) {
-    static atomic_int threads;
+    static atomic_uint threads;
     static GG_OF_THREAD int own;
-    if (!own) own = 1 + atomic_fetch_add_explicit(&threads, OWN, memory_order_relaxed) % PLACES;
+    if (!own) own = 1 + (int)(atomic_fetch_add_explicit(&threads, OWN, memory_order_relaxed) % PLACES);
     return own - 1;
 }
 /* Takes a place of this thread, with the best slab for an arena; -1: other threads have them. */
@@ -171,14 +175,15 @@ static bool keeps(gg_slab *s, size_t end) {
     }
     return true;
 }
-size_t gg_slot_rest(gg_slot slot, size_t used) {
+size_t gg_slot_rest(gg_slot slot, size_t asked, size_t used) {
     gg_slab *const s = slot.slab;
     span *const own = &s->spans[slot.number];
     const size_t nominal = own->end, size = nominal - own->begin;
     const size_t part = used < size ? (used + s->page - !!used) & ~(s->page - 1) : size;
     const size_t ahead = part + AHEAD < size ? part + AHEAD : size;
     gg_poison(s->base + own->begin, size);
-    if (part > KEPT_OF_ONE || !keeps(s, own->begin + ahead)) empty(s, *own);
+    if (part > KEPT_OF_ONE) gg_pages_return(s->base + own->begin, asked, s->limit / 8);
+    else if (!keeps(s, own->begin + ahead)) empty(s, *own);
     /* The next arena may begin behind the pages that were used. */
     const size_t kept = part ? part : s->page;
     size_t top = nominal;
@@ -206,7 +211,7 @@ struct gg_slab { char unused; };
 uint8_t *gg_slot_take(size_t size, gg_slot *slot, size_t *present) {
     return (void)size, (void)slot, (void)present, NULL;
 }
-size_t gg_slot_rest(gg_slot slot, size_t used) { return (void)slot, used; }
+size_t gg_slot_rest(gg_slot slot, size_t asked, size_t used) { return (void)slot, (void)asked, used; }
 void gg_slot_release(gg_slot slot) { (void)slot; }
 size_t gg_slot_limit(gg_slot slot) { return (void)slot, 0; }
 bool gg_slots_drop(void) { return false; }

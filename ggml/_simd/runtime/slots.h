@@ -15,8 +15,9 @@ typedef struct gg_slot { gg_slab *slab; int number; } gg_slot;
 /* Addresses for `size` bytes; *present: the first of them may have pages of freed arenas, which are not zeroed. NULL:
  * `size` is too large, or there is no memory. */
 uint8_t *gg_slot_take(size_t size, gg_slot *slot, size_t *present);
-/* Nobody uses an arena any more, which used at most the first `used` bytes. Returns how many addresses it still has. */
-size_t gg_slot_rest(gg_slot slot, size_t used);
+/* Nobody uses an arena of `asked` bytes any more, which used at most the first `used`. Returns how many addresses it
+ * still has. */
+size_t gg_slot_rest(gg_slot slot, size_t asked, size_t used);
 void gg_slot_release(gg_slot slot);                   /* these are no longer needed */
 size_t gg_slot_limit(gg_slot slot);                   /* gg_spare_addresses() when the slab was made */
 bool gg_slots_drop(void);                             /* releases the pages of arenas at rest; false: there were none */
