@@ -673,7 +673,9 @@ def ggml_init(params):
             fail(ValueError, f"mem_buffer ({<size_t>buffer:#x}) is not readable memory of {size} bytes")
         free_overlapping(buffer, size)
     end_contexts()
-    section = gg_section_here() if buffer != NULL else gg_section_pause()   # outside: the system may take its time
+    section = gg_section_here()
+    if buffer == NULL and section == GG_SHARED:     # outside: the system may take its time. Others that call this while
+        section = gg_section_pause()                # they are alone have looked up what shall stay
     ctx = gg_context_new(size, buffer, no_alloc)
     gg_section_back(section)
     if ctx == NULL or not gg_context_enter(ctx):
