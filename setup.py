@@ -94,19 +94,23 @@ def isas():
 
     A unit is a name and its families.
     """
-    row = r"^ISA\((\w+),\s*\"[^\"]*\",\s*(\w+),\s*(\w+)\)\s*/\* flags: ?(.*?) ?\*/"
+    row = r"^ISA\((\w+),\s*\"[^\"]*\",\s*(\w+),\s*(\w+),\s*(\w+)\)\s*/\* flags: ?(.*?) ?\*/"
     table, families = ((SIMD / "tables" / name).read_text() for name in ("isa.h", "families.h"))
     rows = re.findall(row, table, re.M)
-    units = re.findall(r"X\((\w+),\s*(isa|base),\s*([\w ]*)\)", families)
+    units = re.findall(r"X\((\w+),\s*(isa|bytes|base),\s*([\w ]*)\)", families)
     if len(rows) != len(re.findall(r"^ISA\(", table, re.M)) or len(units) != len(re.findall(r"^ +X\(", families, re.M)):
         sys.exit("ggml/_simd/tables: isa.h or families.h has a row that setup.py does not understand")
     return [
         (
             name,
             flags.split(),
-            [(unit, members.split()) for unit, whose, members in units if whose == "isa" or name == base],
+            [
+                (unit, members.split())
+                for unit, whose, members in units
+                if name == {"isa": name, "bytes": own_bytes, "base": base}[whose]
+            ],
         )
-        for name, arch, base, flags in rows
+        for name, arch, base, own_bytes, flags in rows
         if arch in ("ANY", machine())
     ]
 

@@ -28,7 +28,14 @@ from pathlib import Path
 import peaks
 
 # The instruction set with whose limit products of floats are compared, where it is not the one in use.
-FLOATS = {"scalar": "sse2", "avx2vnni": "avx2", "avx512vnni": "avx512", "dotprod": "neon", "i8mm": "neon"}
+FLOATS = {
+    "scalar": "sse2",
+    "avx2vnni": "avx2",
+    "avx512vnni": "avx512",
+    "amx": "avx512",
+    "dotprod": "neon",
+    "i8mm": "neon",
+}
 
 
 def best_time(run, seconds=0.3, rounds=4):

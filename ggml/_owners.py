@@ -4,7 +4,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import repeat, starmap
 from typing import Any
 
@@ -35,6 +35,34 @@ def keep_in(held: list[Any], function: Callable[..., Any], *args: Any) -> None:
 def free_all(held: list[Any], free: Callable[[Any], Any]) -> None:
     """Frees what a list holds, the last first, as `keep`: what was freed is not in the list any more."""
     deque(map(free, map(list.pop, repeat(held, len(held)))), 0)
+
+
+class Held(Owner):
+    """Native objects of one kind, which are freed with this object at the latest, the last first.
+
+    Args:
+        free: function that frees one.
+    """
+
+    def __init__(self, free: Callable[[Any], Any]) -> None:
+        self._items: list[Any] = []
+        self._free = free
+
+    def new(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What a function creates, which is held as with `keep`."""
+        keep_in(self._items, function, *args)
+        return self._items[-1]
+
+    def free(self) -> None:
+        """Frees them."""
+        free_all(self._items, self._free)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_free"):
+            self.free()
 
 
 class LockOwner(Owner):

@@ -144,6 +144,7 @@ FIELDS = {
     "pad": (
         ("ends", "i", 8),
         ("mode", "i", None),
+        ("value", "f", None),
     ),
     "pad_reflect": (
         ("before", "i", None),
@@ -314,4 +315,5 @@ OPERATIONS = {
     154: "paged_attn",  # PAGED_ATTN
     170: "compare",  # COMPARE
     172: "norm",  # CHANNEL_NORM
+    173: "custom",  # COMPILED
 }

@@ -146,6 +146,7 @@ cdef extern from "runtime/engine.h" nogil:
     ctypedef struct gg_pad_params:
         int32_t ends[8]
         int32_t mode
+        float value
     gg_pad_params *pad_params(const ggml_tensor *t)
     ctypedef struct gg_pad_reflect_params:
         int32_t before

@@ -92,6 +92,9 @@ EXT = {
     "channel_norm": "(ctx: _Address, a: _To[ggml_tensor], factor: _To[ggml_tensor], bias: _To[ggml_tensor], "
     "eps: _Float) -> ggml_tensor_p",
     "compare": "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], relation: str) -> ggml_tensor_p",
+    "compiled": "(ctx: _Address, type_: _Int, ne0: _Int, ne1: _Int, ne2: _Int, ne3: _Int, "
+    "args: Sequence[_To[ggml_tensor]] | None, n_args: _Int, fun: Callable[..., Any] | int, n_tasks: _Int, "
+    "userdata: Any) -> ggml_tensor_p",
     "conv_2d": f"({_CONV}s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, {_TAIL}, offset: _Int, "
     "winograd: _Int) -> ggml_tensor_p",
     "conv_2d_dw": f"({_CONV}stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int, "
@@ -109,7 +112,7 @@ EXT = {
     "opt_init": "(params: ggml_opt_params, comm: Any) -> ggml_opt_context_t",
     "opt_load": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
     "opt_save": "(opt_ctx: _Address, fname: _Path, dataset: _Address) -> None",
-    "pad": "(ctx: _Address, a: _To[ggml_tensor], sides: Sequence[_Int], mode: str) -> ggml_tensor_p",
+    "pad": "(ctx: _Address, a: _To[ggml_tensor], sides: Sequence[_Int], mode: str | float) -> ggml_tensor_p",
     "paged_attention": "(ctx: _Address, q: _To[ggml_tensor], k: _To[ggml_tensor], v: _To[ggml_tensor], "
     "table: _To[ggml_tensor], factor: _Float, page_size: _Int, window: _Int, logit_softcap: _Float, "
     "sinks: _To[ggml_tensor], exact: _Bool, chunked: _Bool) -> ggml_tensor_p",

@@ -65,19 +65,22 @@ def results(kind: str) -> dict[str, np.ndarray]:
     cls = getattr(transformers, model_class)
     found, model = made(cls, getattr(transformers, config_class)(**sizes, attn_implementation="eager"))
     for length in hf_models.LENGTHS:
-        with torch.no_grad():
-            types = hf_models.types(kind, length)
-            more = {} if types is None else {"token_type_ids": torch.tensor([types])}
-            if kind in hf_models.ENCODER_DECODERS:
-                more["decoder_input_ids"] = torch.tensor([hf_models.decoder_tokens(length)])
-            out = model(torch.tensor([hf_models.tokens(length)]), **more)
-        if kind in hf_models.ENCODERS:
-            found[str(length)] = out.last_hidden_state[0].mean(0).numpy()
-        elif kind in hf_models.CLASSIFIERS:
-            found[str(length)] = out.logits[0].numpy()
-        else:
-            found[str(length)] = out.logits[0].numpy()[hf_models.rows(length)]
+        found[str(length)] = result_of(kind, model, hf_models.tokens(length))
     return found
+
+
+def result_of(kind: str, model: Any, ids: list[int]) -> np.ndarray:
+    """What is recorded of a text."""
+    length = len(ids)
+    with torch.no_grad():
+        types = hf_models.types(kind, length)
+        more = {} if types is None else {"token_type_ids": torch.tensor([types])}
+        if kind in hf_models.ENCODER_DECODERS:
+            more["decoder_input_ids"] = torch.tensor([hf_models.decoder_tokens(length)])
+        out = model(torch.tensor([ids]), **more)
+    if kind in hf_models.ENCODERS:
+        return out.last_hidden_state[0].mean(0).numpy()
+    return out.logits[0].numpy() if kind in hf_models.CLASSIFIERS else out.logits[0].numpy()[hf_models.rows(length)]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Records what PyTorch computes for small networks that it exports to ONNX: tests/onnx_models/test_onnx_training.py.
+"""Records what PyTorch computes for two networks that it exports to ONNX, for tests/onnx_models/test_onnx_training.py.
 
     pip install torch==2.13.0 onnx onnxscript && python scripts/record_onnx_training.py
 

@@ -5,7 +5,7 @@ It needs torch 2.13.0, transformers 5.24.0 and peft 0.21.2:
     python scripts/record_peft.py
 
 writes tests/data/peft.npz: for each kind of hf_models.ADAPTERS the settings and the shapes of the adapter as
-save_pretrained writes them, in JSON, and the logits of some tokens of a text. The weights come from NumPy.
+save_pretrained writes them, in JSON, and what record_hf.py records of a text. The weights come from NumPy.
 """
 
 import json
@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 import hf_models  # noqa: E402
+from record_hf import result_of  # noqa: E402
 
 
 def results(kind: str) -> dict[str, np.ndarray]:
@@ -41,7 +42,7 @@ def results(kind: str) -> dict[str, np.ndarray]:
         hf_models.write_adapter(adapter, config, shapes)
         model = peft.PeftModel.from_pretrained(cls.from_pretrained(path, **options), adapter).eval()
         with torch.no_grad():
-            logits = model(torch.tensor([hf_models.tokens(48)])).logits[0].numpy()[hf_models.rows(48)]
+            logits = result_of(kind, model, hf_models.tokens(48))
     kept = {name: value for name, value in config.items() if value not in (None, {}, [], False)}
     return {f"{kind}/config": np.array(json.dumps({**kept, "base_model_name_or_path": None})),
             f"{kind}/shapes": np.array(json.dumps(shapes)), f"{kind}/logits": logits}  # fmt: skip

@@ -303,6 +303,9 @@ ADAPTERS: dict[str, dict[str, Any]] = {
     "qwen3": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "up_proj"],
               "rank_pattern": {"layers.1.self_attn.v_proj": 2}, "alpha_pattern": {"up_proj": 3}},
     "gpt2": {"r": 3, "lora_alpha": 6, "target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True},
+    "bert": {"r": 2, "lora_alpha": 4, "target_modules": ["query", "attention.output.dense", "intermediate.dense"],
+             "task_type": "FEATURE_EXTRACTION"},
+    "bert+classes": {"r": 2, "lora_alpha": 4, "target_modules": ["value", "pooler.dense", "classifier"]},
 }  # fmt: skip
 # Matrices of the kind "t5+gated" that have an adapter whose gradients are recorded: by their names in files
 T5_ADAPTED = {
@@ -392,6 +395,16 @@ def weight(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     if len(shape) < 2:
         return 1 + 0.2 * values if name.endswith(("weight", "scalar", "scale")) else 0.1 * values
     return (values / np.sqrt(shape[-1])).astype(np.float32)
+
+
+def results_of(kind: str, model: Any) -> np.ndarray:
+    """What is recorded of the text of 48 tokens, as a model of ggml gives it."""
+    ids = tokens(48)
+    if kind in ENCODERS:
+        return model.embed([ids], pooling="mean")[0]
+    if kind in CLASSIFIERS:
+        return model.classify([ids], types=[types(kind, 48) or [0] * 48])[0]
+    return model.logits(ids)[rows(48)]
 
 
 def decoder_tokens(length: int) -> list[int]:

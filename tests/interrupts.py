@@ -1,5 +1,6 @@
 """Ctrl-C at a place that a test chooses."""
 
+import itertools
 import sys
 
 
@@ -11,7 +12,23 @@ def before_instruction(number, filename, action):
     Returns:
         Whether that instruction was reached.
     """
-    left = number
+    count = itertools.count(1)
+    return when_due({filename}, lambda: next(count) == number, action)
+
+
+def when_due(filenames, due, action):
+    """Runs a function and raises KeyboardInterrupt before an instruction in some files: the first one that is due.
+
+    Instructions of finalisers do not count, see before_instruction.
+
+    Args:
+        filenames: the files.
+        due: function that is called before each instruction.
+        action: the function.
+    Returns:
+        Whether an instruction was due.
+    """
+    reached = False
 
     def finalised(frame):
         while frame and frame.f_code.co_name != "__del__":
@@ -19,15 +36,14 @@ def before_instruction(number, filename, action):
         return frame
 
     def trace(frame, event, argument):
-        nonlocal left
-        if frame.f_code.co_filename != filename or finalised(frame):
+        nonlocal reached
+        if frame.f_code.co_filename not in filenames or finalised(frame):
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode":
-            left -= 1
-            if left == 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
+        if event == "opcode" and due():
+            reached = True
+            sys.settrace(None)
+            raise KeyboardInterrupt
         return trace
 
     former = sys.gettrace()
@@ -38,4 +54,4 @@ def before_instruction(number, filename, action):
         return True
     finally:
         sys.settrace(former)
-    return False
+    return reached

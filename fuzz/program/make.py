@@ -20,6 +20,7 @@ import ggml
 from .execute import callback_type, numbers
 
 ROWS = rows()
+del ROWS["compiled"]  # takes the address of compiled code, which no file of a program can hold
 NAMES = sorted(ROWS)
 # What a program begins with: a row, or a step that no row describes.
 OTHERS = ("quantised product", "quantised rows", "moved", "bare view")

@@ -1,4 +1,4 @@
-"""Trains a low-rank adapter (LoRA) of a language model on a text or on conversations."""
+"""Trains a low-rank adapter (LoRA) of a language model: on a text, conversations, labelled texts or pairs of texts."""
 
 import os
 import signal
@@ -17,12 +17,13 @@ LARGEST = 1 << 30
 
 def add_arguments(parser):
     add_model_and_threads(parser)
-    parser.add_argument("text", metavar="TEXT", help="text file, or conversations as JSON lines (*.jsonl); - for"
-                        " standard input")  # fmt: skip
+    parser.add_argument("text", metavar="TEXT", help="text file, or JSON lines (*.jsonl): conversations; for models"
+                        " with classes {\"text\": ..., \"label\": ...}, for those of embeddings {\"query\": ...,"
+                        " \"positive\": ..., \"negative\": ...}; - for standard input")  # fmt: skip
     parser.add_argument("--lora", required=True, metavar="OUT", help="adapter to write (GGUF)")
-    parser.add_argument("--chat", action="store_true", default=None, help="TEXT is conversations whatever its name is:"
-                        " in each line {\"messages\": [{\"role\": ..., \"content\": ...}, ...]}; the answers are"
-                        " learned")  # fmt: skip
+    parser.add_argument("--chat", action="store_true", default=None, help="TEXT is JSON lines whatever its name is; of"
+                        " conversations, in each line {\"messages\": [{\"role\": ..., \"content\": ...}, ...]}, the"
+                        " answers are learned")  # fmt: skip
     parser.add_argument("--mmproj", metavar="FILE", help="GGUF file with the model's encoder of pictures, for"
                         " conversations with pictures (data URLs)")  # fmt: skip
     parser.add_argument("--validation", metavar="FILE", help="file like TEXT that measures the loss (default: the last"
@@ -40,6 +41,10 @@ def add_arguments(parser):
         parser.add_argument(name, type=kind, default=default, metavar="N", help=f"{text} (%(default)s)")
     parser.add_argument("--tokens", type=between(2, 1 << 24), metavar="N", help="tokens that are computed together"
                         " (default: up to 512)")  # fmt: skip
+    parser.add_argument("--batch", type=between(1, 1 << 16), metavar="N", help="for models with classes or of"
+                        " embeddings: lines of TEXT that are computed together (default: 16)")  # fmt: skip
+    parser.add_argument("--temperature", type=number(1e-4, 1e4), metavar="X", help="for models of embeddings: number by"
+                        " which cosines are divided (default: 0.05)")  # fmt: skip
     parser.add_argument("--alpha", type=number(1e-6, 1e6), metavar="X", help="scale of the matrices (default: twice the"
                         " rank)")  # fmt: skip
     parser.add_argument("--every", type=between(1, LARGEST), metavar="N", help="steps between two measurements of the"
@@ -57,7 +62,7 @@ def add_arguments(parser):
 
 
 def read_data(path, chat):
-    """A text, or conversations from a file of JSON lines.
+    """A text, or what a file of JSON lines has.
 
     Args:
         path: the file; "-" for standard input.
@@ -65,9 +70,9 @@ def read_data(path, chat):
     """
     data = read_text(path)
     if chat or Path(path).suffix in (".jsonl", ".ndjson"):
-        from ggml.models import read_chats
+        from ggml.models import read_examples
 
-        return read_chats(data.splitlines(), path)
+        return read_examples(data.splitlines(), path)
     return data
 
 
@@ -131,7 +136,7 @@ def run(options):
     data = read_data(options.text, options.chat)
     validation = 0.1 if options.validation is None else read_data(options.validation, options.chat)
     names = ("rank", "alpha", "steps", "rate", "decay", "clip", "accumulate", "tokens", "seed", "checkpoint", "state",
-             "resume", "plot")  # fmt: skip
+             "resume", "plot", "batch", "temperature")  # fmt: skip
     settings = {name: getattr(options, name) for name in names}
     if options.targets:
         settings["targets"] = options.targets

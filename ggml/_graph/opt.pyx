@@ -192,8 +192,10 @@ cdef int reset(Context o, bint optimizer) except -1:
         o.iter = 1
     return 0
 
-cdef object adds_up(object comm):
-    return hasattr(comm, "_reduce_gradients")
+cdef object ranks_of(object comm):
+    """The number of ranks of a communicator; None: it is not one."""
+    cdef object size = comm.size if hasattr(comm, "_reduce_gradients") and hasattr(comm, "size") else None
+    return size if type(size) is int and size > 0 else None
 
 # ---- functions of contexts -------------------------------------------------------------------------------------------
 cdef object context_of_params(const char *name, object params, object comm):
@@ -218,9 +220,10 @@ cdef object context_of_params(const char *name, object params, object comm):
     if o.period < 1:
         fail(ValueError, f"opt_period is {o.period}: need 1 or more")
     o.getter, o.userdata = getter_of(params.get_opt_pars), params.get_opt_pars_ud
-    if comm is not None and not outside(adds_up, comm):
+    cdef object ranks = 1 if comm is None else outside(ranks_of, comm)
+    if ranks is None:
         fail(TypeError, f"comm is {repr_short(comm)}: need a ggml.distributed.Communicator")
-    o.comm, o.summands = comm, o.period * (1 if comm is None else comm.size)
+    o.comm, o.summands = comm, o.period * ranks
     o.arenas, o.states = [], {}
     if o.static_graphs != bool(params.inputs) or o.static_graphs != bool(params.outputs):
         fail(ValueError, "only some of ctx_compute, inputs and outputs are set: static graphs need all three, "

@@ -39,7 +39,7 @@ cdef bytes MAGIC = b"ggmlgrph"
 cdef object HEADER = struct.Struct("<8s2I3i4xQQ")
 # op, type, flags, view_src, HAS_DATA, view_offs, data, ne, nb, op_params, src, name
 cdef object RECORD = struct.Struct("<32s4iQQ4q4Q16i10i64s")
-cdef frozenset CALLBACKS = frozenset((b"MAP_CUSTOM1", b"MAP_CUSTOM2", b"MAP_CUSTOM3", b"CUSTOM"))
+cdef frozenset CALLBACKS = frozenset((b"MAP_CUSTOM1", b"MAP_CUSTOM2", b"MAP_CUSTOM3", b"CUSTOM", b"COMPILED"))
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
 cdef list needs(ggml_tensor *t):

@@ -10,7 +10,9 @@ from .._core cimport (
     gg_same_shape, ggml_context, ggml_tensor, keep, name_text, node_append, node_in_place, node_init, node_like, paused,
     repr_short, shape_text, wrap_handle, wrap_tensor,
 )
-from .._enums cimport GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_MAP_CUSTOM2, GGML_OP_MAP_CUSTOM3, GGML_TYPE_F32
+from .._enums cimport (
+    GGML_OP_COMPILED, GGML_OP_CUSTOM, GGML_OP_MAP_CUSTOM1, GGML_OP_MAP_CUSTOM2, GGML_OP_MAP_CUSTOM3, GGML_TYPE_F32,
+)
 from .._graph.grad cimport Backward, gradients
 from .._params cimport custom_params, gg_custom_params
 from .. import _structs
@@ -208,6 +210,15 @@ cdef int set_sources(ggml_tensor *node, int first, object args, object n_args) e
         fail(ValueError, f"n_args is {n}: need 0 to {GGML_MAX_SRC - first}")
     return arg_tensors(args, n, b"args", &node.src[first])
 
+cdef object custom_of(ggml_context *c, int op, object type_, object ne0, object ne1, object ne2, object ne3,
+                      object args, object n_args, object fun, object n_tasks, object userdata):
+    """A node of any type and shape without an operand that it resembles."""
+    cdef ggml_tensor node
+    node_init(&node, op, arg_type(type_, b"type_"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
+              arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3"))
+    set_sources(&node, 0, args, n_args)
+    return callback_of(c, &node, _structs.ggml_custom_op_t, fun, n_tasks, userdata, False)
+
 def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, userdata):
     """Creates a tensor of any type and shape that a callback computes from any number of operands.
 
@@ -235,12 +246,37 @@ def ggml_custom_4d(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, u
         RuntimeError: an entry of an array is not a tensor of a live context.
         MemoryError: the context is full.
     """
-    cdef ggml_context *c = arg_context(ctx, b"ggml_custom_4d")
-    cdef ggml_tensor node
-    node_init(&node, GGML_OP_CUSTOM, arg_type(type_, b"type_"), arg_extent(ne0, b"ne0"), arg_extent(ne1, b"ne1"),
-              arg_extent(ne2, b"ne2"), arg_extent(ne3, b"ne3"))
-    set_sources(&node, 0, args, n_args)
-    return callback_of(c, &node, _structs.ggml_custom_op_t, fun, n_tasks, userdata, False)
+    return custom_of(arg_context(ctx, b"ggml_custom_4d"), GGML_OP_CUSTOM, type_, ne0, ne1, ne2, ne3, args, n_args,
+                     fun, n_tasks, userdata)
+
+def ext_compiled(ctx, type_, ne0, ne1, ne2, ne3, args, n_args, fun, n_tasks, userdata):
+    """Creates a tensor of any type and shape that compiled code computes from any number of operands.
+
+    As ggml_custom_4d, for functions that are no Python code, write to the memory of dst alone and leave all fields of
+    tensors as they are: a graph with such a node is prepared as one without. There is no gradient.
+
+    Args:
+        ctx: context that receives the result. It keeps fun and userdata alive.
+        type_: type of the result, GGML_TYPE_*.
+        ne0: size of dimension 0.
+        ne1: size of dimension 1.
+        ne2: size of dimension 2.
+        ne3: size of dimension 3.
+        args: operands: a list, tuple or array of n_args tensor pointers.
+        n_args: number of operands, 0 to GGML_MAX_SRC (10).
+        fun: ggml_custom_op_t, or address of a C function.
+        n_tasks: maximum number of tasks, 1 or more, or GGML_N_TASKS_MAX for one for each thread.
+        userdata: what fun receives as an address: an int, ctypes pointer, array or struct, a buffer, or None.
+    Returns:
+        Contiguous tensor [ne0, ne1, ne2, ne3] of type type_.
+    Raises:
+        TypeError: fun is not a function of this kind, or an operand or userdata is of the wrong kind.
+        ValueError: type_, a size, n_args or n_tasks is invalid, args has fewer entries, or fun is None.
+        RuntimeError: an entry of an array is not a tensor of a live context.
+        MemoryError: the context is full.
+    """
+    return custom_of(arg_context(ctx, b"ggml.ext.compiled"), GGML_OP_COMPILED, type_, ne0, ne1, ne2, ne3, args, n_args,
+                     fun, n_tasks, userdata)
 
 def ggml_custom_inplace(ctx, a, args, n_args, fun, n_tasks, userdata):
     """Lets a callback overwrite a tensor, with any number of further operands.

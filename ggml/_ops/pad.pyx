@@ -2,8 +2,8 @@
 from libc.stdint cimport int32_t, int64_t
 
 from .._core cimport (
-    arg_context, arg_int32, arg_tensor, fail, gg_is_empty, gg_nrows, ggml_context, ggml_tensor, node1, node_append,
-    node_like, wrap_tensor,
+    arg_context, arg_float, arg_int32, arg_tensor, fail, gg_is_empty, gg_nrows, ggml_context, ggml_tensor, node1,
+    node_append, node_like, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_ACC, GGML_OP_DUP, GGML_OP_PAD, GGML_OP_PAD_REFLECT_1D, GGML_OP_ROLL, GGML_TYPE_I32, GGML_UNARY_OP_ABS,
@@ -20,14 +20,15 @@ from .unary cimport unary
 cdef extern from "runtime/pad_modes.h" nogil:
     enum: GG_PAD_ZERO, GG_PAD_CIRCULAR, GG_PAD_REFLECT, GG_PAD_EDGE
 
-cdef ggml_tensor *pad(ggml_context *ctx, ggml_tensor *a, const int *before_after, int mode) except NULL:
+cdef ggml_tensor *pad(ggml_context *ctx, ggml_tensor *a, const int *before_after, int mode,
+                      float value=0) except NULL:
     cdef ggml_tensor node
     cdef int i
     node_like(&node, GGML_OP_PAD, a.type, a)
     for i in range(8):
         pad_params(&node).ends[i] = before_after[i]
         node.ne[i // 2] += before_after[i]
-    pad_params(&node).mode = mode
+    pad_params(&node).mode, pad_params(&node).value = mode, value
     node.src[0] = a
     return node_append(ctx, &node)
 
@@ -153,7 +154,7 @@ cdef ggml_tensor *sum_periods(ggml_context *ctx, ggml_tensor *g, int dim, int64_
     return sum
 
 def ext_pad(ctx, a, sides, mode):
-    """Extends each dimension of a tensor at both ends by its own elements.
+    """Extends each dimension of a tensor at both ends by its own elements, or by a number.
 
     The gradient with respect to a is the sum over all copies of an element; dimensions that are extended have at most
     2^24 elements there.
@@ -163,13 +164,13 @@ def ext_pad(ctx, a, sides, mode):
         a: any type that is not quantised, [ne0, ne1, ne2, ne3].
         sides: eight numbers of elements, 0 or more: before and after dimension 0, before and after dimension 1, ...
         mode: "reflect": the mirror image, without the element at the end, so that a side is smaller than its
-            dimension; or "edge": the element at the end.
+            dimension; "edge": the element at the end; or a number, for a of type f32.
     Returns:
         Tensor [sides[0] + ne0 + sides[1], sides[2] + ne1 + sides[3], ...] of a's type.
     Raises:
         TypeError: sides are not eight integers.
-        ValueError: mode is another one, a side is negative or too large, a is quantised, or a dimension to extend is
-            empty.
+        ValueError: mode is another one or a number for a of another type, a side is negative or too large, a is
+            quantised, or a dimension to extend is empty.
         MemoryError: the context is full.
     See also:
         ggml_pad_ext and ggml_pad_ext_circular.
@@ -180,10 +181,13 @@ def ext_pad(ctx, a, sides, mode):
     cdef int i
     if not isinstance(sides, (list, tuple)) or len(sides) != 8:
         fail(TypeError, f"sides is {sides!r}: need a list of eight integers")
-    if mode not in ("reflect", "edge"):
-        fail(ValueError, f"mode is {mode!r}: need 'reflect' or 'edge'")
+    cdef bint number = isinstance(mode, (int, float))
+    if not number and mode not in ("reflect", "edge"):
+        fail(ValueError, f"mode is {mode!r}: need 'reflect', 'edge' or a number")
     for i in range(8):
         before_after[i] = arg_int32(sides[i], b"sides")
+    if number:
+        return wrap_tensor(pad(c, x, before_after, GG_PAD_ZERO, arg_float(mode, b"mode")))
     return wrap_tensor(pad(c, x, before_after, GG_PAD_REFLECT if mode == "reflect" else GG_PAD_EDGE))
 
 cdef ggml_tensor *sum_copies(ggml_context *ctx, ggml_tensor *g, int dim, ggml_tensor *index, int64_t n) except NULL:

@@ -234,7 +234,7 @@ def ggml_cpu_has_avx512_vbmi():
 def ggml_cpu_has_avx512_vnni():
     """Tells whether the CPU has AVX-512 VNNI, 8-bit dot products in 512-bit registers.
 
-    The kernels of quantised types named avx512vnni use it.
+    The kernels of quantised types named avx512vnni and amx use it.
 
     Returns:
         1 if AVX-512 VNNI can be used, else 0 (int).
@@ -252,7 +252,7 @@ def ggml_cpu_has_avx512_bf16():
 def ggml_cpu_has_amx_int8():
     """Tells whether the CPU has AMX-INT8, products of 8-bit matrix tiles.
 
-    The operating system must save the tile registers, too. No kernel here uses AMX.
+    The operating system must save the tile registers, too. The kernels named amx use it, and AMX-BF16.
 
     Returns:
         1 if AMX-INT8 can be used, else 0 (int).

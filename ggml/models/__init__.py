@@ -24,7 +24,7 @@ from .run.batch import Batch
 from .sample.chain import Sampler
 from .text.tokenizer import Tokenizer
 from .trace import Edit, Trace
-from .train.data import read_chats
+from .train.data import read_chats, read_examples
 from .train.report import FinetuneResult, FinetuneStep
 from .train.unsaved import NotSaved
 
@@ -55,5 +55,6 @@ __all__ = [
     "load",
     "merge",
     "read_chats",
+    "read_examples",
     "register",
 ]

@@ -15,6 +15,7 @@ from .._errors import named, naming
 from .._io.files import write_file
 from .._io.interop import dequantize_row
 from .._io.tensor_types import NUMBERS, PLAIN, UNCHANGED
+from .._owners import Held
 from .arch.base import Pair
 from .files.model_file import ModelFile
 from .model import Model
@@ -64,8 +65,9 @@ def merge(
 
 def _write(source: ModelFile, pairs: dict[str, Pair], out: str, kind: str | None) -> None:
     """Writes the keys of the source and its tensors, those with a pair changed."""
-    new: Any = ggml.gguf_init_empty()
+    files = Held(ggml.gguf_free)
     try:
+        new = files.new(ggml.gguf_init_empty)
         ggml.gguf_set_kv(new, source.handle)
         for key in [key for key in source.metadata if key.startswith("split.")]:
             ggml.gguf_remove_key(new, key)
@@ -90,7 +92,7 @@ def _write(source: ModelFile, pairs: dict[str, Pair], out: str, kind: str | None
 
         write_file(out, body)
     finally:
-        ggml.gguf_free(new)
+        files.free()
 
 
 def _type(name: str, tensor: Any, kind: str | None) -> int:

@@ -14,7 +14,6 @@ from .run.heads import head_of
 from .run.runner import Runner
 from .score import Embedding, pooled
 
-TEMPLATE = "tokenizer.chat_template.rerank"
 Text = str | bytes | Sequence[int]
 
 
@@ -30,7 +29,11 @@ class Ranking:
             raise ValueError(f"{caller}: the model has no classifier (no tensor 'cls.weight' or 'cls.output.weight')")
 
     def classify(
-        self, texts: Sequence[Text | tuple[str | bytes, str | bytes]], *, types: Sequence[Sequence[int]] | None = None
+        self,
+        texts: Sequence[Text | tuple[str | bytes, str | bytes]],
+        *,
+        types: Sequence[Sequence[int]] | None = None,
+        adapter: str | None = None,
     ) -> np.ndarray:
         """The scores of classes, which `labels` names.
 
@@ -38,6 +41,7 @@ class Ranking:
             texts: texts, pairs of texts, or lists of token ids; several are computed together.
             types: for each text, which of a pair each of its tokens is of, 0 or 1. None: what follows the first
                 separator is of the second. Models of one text have no use for it.
+            adapter: name of an adapter (see add_adapter) that these texts have beside those of all texts.
         Returns:
             f32 [n_texts, n_classes]: logits; of a model that answers yes or no, the two probabilities.
         Raises:
@@ -48,9 +52,9 @@ class Ranking:
         self._check("classify")
         if isinstance(texts, (str, bytes)):
             raise TypeError("classify: need a list of texts, a single text was given")
-        return self._scores("classify", [self._ids("classify", text) for text in texts], types)
+        return self._scores("classify", [self._ids("classify", text) for text in texts], types, adapter)
 
-    def rank(self, query: str | bytes, documents: Sequence[str | bytes]) -> np.ndarray:
+    def rank(self, query: str | bytes, documents: Sequence[str | bytes], *, adapter: str | None = None) -> np.ndarray:
         """How well documents answer a query, by a model that was trained to tell (a cross-encoder).
 
         Query and document become one text: by the file's template for it, else as a pair with a separator. What they
@@ -59,6 +63,7 @@ class Ranking:
         Args:
             query: text.
             documents: texts.
+            adapter: as for classify.
         Returns:
             f32 [n_documents]: the score of the first class, the higher the better: a logit, or the probability of "yes"
             of a model that answers yes or no.
@@ -71,40 +76,31 @@ class Ranking:
         for text in (query, *documents):
             if not isinstance(text, (str, bytes)):
                 raise TypeError(f"rank: a text is a {type(text).__name__}: need str or bytes")
-        template, tokenizer = self.runner.metadata.get(TEMPLATE), self.prompts.tokenizer
-        if template is None:
-            ids = [tokenizer.pair(query, document) for document in documents]
-        else:
-            ids = [tokenizer.filled(template, {"query": query, "document": document}) for document in documents]
-        return np.ascontiguousarray(self._scores("rank", ids, None)[:, 0])
+        ids = [self.prompts.answering(query, document) for document in documents]
+        return np.ascontiguousarray(self._scores("rank", ids, None, adapter)[:, 0])
 
     def _ids(self, caller: str, text: Any) -> list[int]:
         """The tokens of a text or of a pair of texts."""
         is_pair = isinstance(text, tuple) and len(text) == 2 and all(isinstance(t, (str, bytes)) for t in text)
         return self.prompts.ids(caller, self.prompts.tokenizer.pair(*text) if is_pair else text)
 
-    def _scores(self, caller: str, ids: list[list[int]], types: Any) -> np.ndarray:
+    def _scores(self, caller: str, ids: list[list[int]], types: Any, adapter: str | None) -> np.ndarray:
         """The scores of the classes, [n_texts, n_classes]."""
+        self.runner.check_adapter(caller, adapter)
         config = self.runner.config
-        found = self._types(ids) if types is None else [list(row) for row in types]
+        found = [self.prompts.types(row) for row in ids] if types is None else [list(row) for row in types]
         if [len(row) for row in found] != [len(row) for row in ids]:
             raise ValueError(f"{caller}: types: need one for each token of {len(ids)} texts")
         if any(kind not in (0, 1) for row in found for kind in row):
             raise ValueError(f"{caller}: types: need 0 and 1")
         kind = heads.pooled_by(config)
-        rows = [pooled(states, kind) for states in self.embedding.in_order(caller, ids, found)]
+        rows = [pooled(states, kind) for states in self.embedding.in_order(caller, ids, found, "none", adapter)]
         states = np.array(rows, np.float32).reshape(len(ids), config.n_embd)
         if not len(ids):  # the number of classes is known from a graph
-            return self._head(caller, np.zeros((1, config.n_embd), np.float32))[:0]
-        return self._head(caller, states)
+            return self._head(caller, np.zeros((1, config.n_embd), np.float32), None)[:0]
+        return self._head(caller, states, adapter)
 
-    def _head(self, caller: str, states: np.ndarray) -> np.ndarray:
+    def _head(self, caller: str, states: np.ndarray, adapter: str | None) -> np.ndarray:
         with self.runner.lock, named(caller):
             self.runner.check(caller)
-            return head_of(self.runner.parts(), heads.classes, states, self.runner.threads)
-
-    def _types(self, ids: list[list[int]]) -> list[list[int]]:
-        """Which text of a pair each token is of."""
-        separator = self.prompts.tokenizer.separator if self.prompts.has_vocabulary() else None
-        ends = [row.index(separator) + 1 if separator in row else len(row) for row in ids]
-        return [[0] * end + [1] * (len(row) - end) for row, end in zip(ids, ends, strict=True)]
+            return head_of(self.runner.parts(), heads.classes, states, self.runner.threads, adapter)

@@ -16,6 +16,7 @@ from .run.decodings import Decodings
 from .run.heads import head_of
 from .run.runner import Runner
 from .run.whole_texts import normalized, states_of
+from .sample.chain import log_softmax
 
 
 class Scoring:
@@ -42,7 +43,7 @@ class Scoring:
         """
         with self.runner.lock:
             if self.runner.decodings is not None:
-                return self._of_decoder(ids, decoder, self.runner.decodings)
+                return self._of_decoder("logits", ids, decoder, self.runner.decodings)
             self.runner.causal("logits")
             if decoder is not None:
                 raise ValueError("logits: decoder is given: the model has no encoder beside it")
@@ -50,16 +51,32 @@ class Scoring:
             return self.runner.decode(batch, exact).copy()
 
     def _of_decoder(
-        self, ids: str | bytes | Sequence[int], decoder: Sequence[int] | None, sequences: Decodings
+        self,
+        caller: str,
+        ids: str | bytes | Sequence[int],
+        decoder: str | bytes | Sequence[int] | None,
+        sequences: Decodings,
     ) -> np.ndarray:
         """The logits of a model with an encoder and a decoder."""
-        self.runner.check("logits")
+        self.runner.check(caller)
         if decoder is None:
-            raise ValueError("logits: decoder is missing: need the tokens that the decoder continues")
-        tokens, read = self.prompts.ids("logits", decoder), self.prompts.ids("logits", ids)
+            raise ValueError(f"{caller}: decoder is missing: need the tokens that the decoder continues")
+        tokens, read = self.prompts.ids(caller, decoder), self.prompts.ids(caller, ids)
         for part in (read, tokens):
-            self.runner.check_room("logits", 0, len(part))
+            self.runner.check_room(caller, 0, len(part))
         return sequences.begun(0, read).append(tokens).copy()
+
+    def _log_probabilities_of_decoder(
+        self,
+        caller: str,
+        ids: str | bytes | Sequence[int],
+        decoder: str | bytes | Sequence[int] | None,
+        sequences: Decodings,
+    ) -> np.ndarray:
+        """The same of a model with an encoder and a decoder: f64 [tokens of the decoder - 1]."""
+        values = log_softmax(self._of_decoder(caller, ids, decoder, sequences)[:-1])
+        assert decoder is not None
+        return values[np.arange(len(values)), self.prompts.ids(caller, decoder)[1:]]
 
     def _from_start(self, caller: str, ids: Sequence[int]) -> Batch:
         """The batch that evaluates ids in the first sequence, from its beginning."""
@@ -70,27 +87,35 @@ class Scoring:
         batch.add(0, ids, len(ids))
         return batch
 
-    def log_probabilities(self, ids: str | bytes | Sequence[int]) -> np.ndarray:
+    def log_probabilities(
+        self, ids: str | bytes | Sequence[int], *, decoder: str | bytes | Sequence[int] | None = None
+    ) -> np.ndarray:
         """How likely each token is after those before it.
 
         Args:
             ids: token ids or text, at most n_ctx tokens.
+            decoder: of a model with an encoder, which reads ids, and a decoder, the text of the latter, whose tokens
+                they are; its first token is that with which texts begin (`config.own["decoder_start"]`).
         Returns:
             f64 [n_tokens - 1]: natural logarithms of the probabilities of the second and all further tokens.
         Raises:
             TypeError, ValueError, RuntimeError: as logits.
         """
         with self.runner.lock:
+            if self.runner.decodings is not None:
+                return self._log_probabilities_of_decoder("log_probabilities", ids, decoder, self.runner.decodings)
             self.runner.causal("log_probabilities")
+            if decoder is not None:
+                raise ValueError("log_probabilities: decoder is given: the model has no encoder beside it")
             tokens = self.prompts.ids("log_probabilities", ids)
             if min(tokens) < 0:
                 raise ValueError("log_probabilities: the tokens of pictures have no probabilities: need ids alone")
             out, row = np.empty(len(tokens)), 0
             targets = np.array([*tokens[1:], 0])
             batch = self._from_start("log_probabilities", tokens)
-            sequences, decoder = self.runner.causal("log_probabilities"), self.runner.decoder
-            assert decoder is not None
-            for step, _ in decoder.steps(batch.pieces, sequences.items, "scores"):
+            sequences, computes = self.runner.causal("log_probabilities"), self.runner.decoder
+            assert computes is not None
+            for step, _ in computes.steps(batch.pieces, sequences.items, "scores"):
                 probabilities, best = step.extra
                 rows = np.arange(len(step.out))
                 best = best.reshape(-1)
@@ -102,7 +127,11 @@ class Scoring:
             return out[:-1]
 
     def perplexity(
-        self, text: str | bytes | Sequence[int], *, progress: Callable[[int, int], None] | None = None
+        self,
+        text: str | bytes | Sequence[int],
+        *,
+        decoder: str | bytes | Sequence[int] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> float:
         """The perplexity of a text: exp of the mean negative log-probability of its tokens.
 
@@ -111,13 +140,22 @@ class Scoring:
 
         Args:
             text: text or token ids, at least two tokens.
+            decoder: as for log_probabilities, at least two tokens; both texts fit into the context.
             progress: called with the numbers of tokens that are scored and that there are.
         Returns:
             The perplexity.
         Raises:
             TypeError, ValueError, RuntimeError: as logits.
         """
+        with self.runner.lock:
+            if self.runner.decodings is not None:
+                found = self._log_probabilities_of_decoder("perplexity", text, decoder, self.runner.decodings)
+                if not len(found):
+                    raise ValueError("perplexity: the decoder's text has one token: need at least two")
+                return float(np.exp(-found.mean()))
         self.runner.causal("perplexity")
+        if decoder is not None:
+            raise ValueError("perplexity: decoder is given: the model has no encoder beside it")
         ids = self.prompts.ids("perplexity", text)
         if len(ids) < 2 or self.runner.n_ctx < 2:
             raise ValueError(f"perplexity: {len(ids)} tokens, n_ctx {self.runner.n_ctx}: need at least two of each")
@@ -168,7 +206,7 @@ class Embedding:
         if isinstance(texts, (str, bytes)):
             raise TypeError("embed: need a list of texts, a single text was given")
         config = self.runner.config
-        kind = pooling or {"none": "mean", "rank": heads.pooled_by(config)}.get(config.pooling, config.pooling)
+        kind = pooling or heads.pooling_of(config)
         if kind not in ("mean", "cls", "last", "none"):
             raise ValueError(f"embed: pooling is {pooling!r}: need 'mean', 'cls', 'last' or 'none'")
         rows = self.embedded("embed", texts, kind, adapter)
@@ -186,15 +224,15 @@ class Embedding:
         if kind == "none":
             return rows
         out = np.array(rows, np.float32).reshape(len(tokens), config.n_embd)
-        return self._dense(caller, out)
+        return self._dense(caller, out, adapter)
 
-    def _dense(self, caller: str, rows: np.ndarray) -> np.ndarray:
+    def _dense(self, caller: str, rows: np.ndarray, adapter: str | None = None) -> np.ndarray:
         """Applies the dense layers that the file has to pooled states [n, C]."""
         if not len(rows) or not heads.has_dense(self.runner.weights):
             return rows
         with self.runner.lock, named(caller):
             self.runner.check_undivided(caller)
-            return head_of(self.runner.parts(), heads.dense, rows, self.runner.threads)
+            return head_of(self.runner.parts(), heads.dense, rows, self.runner.threads, adapter)
 
     def finished(self, caller: str, states: np.ndarray, kind: str) -> np.ndarray:
         """The embedding [C] of a text of the states [tokens, C] of its tokens."""

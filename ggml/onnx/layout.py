@@ -13,6 +13,8 @@ from .sizes import Size, integer
 from .values import BOOL, EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
 
 VIEWS = {ggml.GGML_OP_VIEW, ggml.GGML_OP_PERMUTE, ggml.GGML_OP_TRANSPOSE}
+COLUMNS = 8  # from which columns are joined as rows
+FEW, MANY = 64, 64  # columns that are chosen one by one, up to; rows from which they are
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
 
@@ -297,14 +299,20 @@ class Layout(Owner):
         shape = list(values[0].shape)
         shape[axis] = sum(v.shape[axis] for v in values)
         outer, inner = count(shape[:axis]), count(shape[axis + 1 :])
+        if len(values) >= COLUMNS and inner == 1 and outer >= COLUMNS and all(v.shape[axis] == 1 for v in values):
+            return self.side_by_side(values, outer, shape)
         parts = [self.reshape(v, (outer, v.shape[axis], inner)).t for v in values]
         while len(parts) > 1:  # pairs, so that an element is moved as often as the logarithm of their number
             pairs = (parts[i : i + 2] for i in range(0, len(parts), 2))
             parts = [p[0] if len(p) == 1 else ggml.ggml_concat(self.ctx, p[0], p[1], 1) for p in pairs]
-        ends = list(zip(*(v.bounds for v in values if v.bounds)))
-        bounds = (min(ends[0]), max(ends[1])) if ends else None
-        y = Tensor(parts[0], (outer, shape[axis], inner), values[0].dtype, bounds)
+        y = Tensor(parts[0], (outer, shape[axis], inner), values[0].dtype, joint_bounds(values))
         return self.reshape(y, shape)
+
+    def side_by_side(self, values, outer, shape):
+        """Columns of single elements as one value: as rows, each of which is one copy, and then the other way round."""
+        columns = [v if v.shape == (outer, 1) else self.reshape(v, (outer, 1)) for v in values]
+        t = self.call(transposed_rows, outer, len(values), *(v.t for v in columns))
+        return self.reshape(Tensor(t, (outer, len(values)), values[0].dtype, joint_bounds(values)), shape)
 
     def joined(self, values, axis):
         """Known values joined along an axis."""
@@ -389,10 +397,18 @@ class Layout(Owner):
     def gather(self, x, axis, index):
         """Entries of an axis by an index of positions, in the shape of the index."""
         n, outer, inner = count(index.shape), count(x.shape[:axis]), count(x.shape[axis + 1 :])
+        shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+        if isinstance(index, Known) and not index.trace:
+            places = index.array.reshape(-1)
+            if run := progression(places):
+                return self.reshape(self.slice(x, axis, run[0], n, run[1]), shape)
+            if inner == 1 and 1 < n <= FEW and outer >= MANY:
+                x = self.use(x)
+                columns = [self.slice(x, axis, int(i), 1) for i in places]
+                return self.reshape(self.side_by_side(columns, outer, (*x.shape[:axis], n)), shape)
         source = self.contiguous(self.reshape(x, (outer, x.shape[axis], inner)))
         rows = self.index(self.expand(self.reshape(index, (1, n)), (outer, n)))
         taken = ggml.ggml_get_rows(self.ctx, source.t, ggml.ggml_reshape_2d(self.ctx, rows, n, outer))
-        shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
         return self.reshape(self.with_shape(taken, (outer, n, inner), source), shape)
 
     def index(self, x):
@@ -411,6 +427,28 @@ class Layout(Owner):
         if count(x.shape) > EXACT:
             raise OnHost("more than 2^24 elements: F32 does not represent every position")
         return self.gather(self.reshape(x, (count(x.shape),)), 0, positions)
+
+
+def progression(index):
+    """The first of some positions and the step from each to the next, if that is always the same and positive."""
+    steps = np.diff(index)
+    if not index.size or steps.size and (steps[0] < 1 or (steps != steps[0]).any()):
+        return None
+    return int(index[0]), int(steps[0]) if steps.size else 1
+
+
+def transposed_rows(ctx, n, rows, *parts):
+    """The matrix of which some tensors of n elements are the columns."""
+    t = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, n, rows)
+    for i, part in enumerate(parts):
+        t = ggml.ggml_set_2d_inplace(ctx, t, part, 4, 4 * n * i)
+    return ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, t))
+
+
+def joint_bounds(values):
+    """Bounds of all elements of some values."""
+    ends = list(zip(*(v.bounds for v in values if v.bounds)))
+    return (min(ends[0]), max(ends[1])) if ends else None
 
 
 def entries(part):

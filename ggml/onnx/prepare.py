@@ -1,4 +1,5 @@
-"""Preparation of a graph before it is lowered: constants are folded, and patterns applied, in its subgraphs as well."""
+"""Preparation of a graph before it is lowered: constants are folded, labels looked up late, and patterns applied, in
+its subgraphs as well."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from . import host
-from .graph import Graph
+from .graph import Graph, Node
 from .patterns import rewrite
 from .values import Known
+
+CLASSIFIERS = {f"ai.onnx.ml.{kind}Classifier" for kind in ("Linear", "SVM", "TreeEnsemble")}
 
 
 def prepared(nodes, known, outputs, engine, trains=False):
@@ -26,8 +29,35 @@ def prepared(nodes, known, outputs, engine, trains=False):
     Returns:
         list of Node.
     """
-    nodes = [with_subgraphs(n, known, engine, trains) for n in fold(nodes, known, engine)]
+    nodes = [with_subgraphs(n, known, engine, trains) for n in fold(labels_apart(nodes, outputs), known, engine)]
     return rewrite(nodes, known, outputs, trains)
+
+
+def labels_apart(nodes, outputs):
+    """Classifiers whose labels are texts give numbers, and nodes of their own, as late as possible, the labels.
+
+    So all else is computed in one graph: texts are no tensors.
+    """
+    done: list[Node] = []
+    late: list[Node] = []  # what looks up labels, and copies of it for each Identity
+    for node in nodes:
+        source = next((n for n in late if n.outputs[0] in node.inputs), None)
+        if node.op == "Identity" and source:
+            late.append(replace(source, outputs=node.outputs))
+            continue
+        if node.uses().intersection(n.outputs[0] for n in late):
+            done, late = done + late, []
+        names = node.attr("classlabels_strings")
+        if node.op in CLASSIFIERS and names and node.outputs and node.outputs[0]:
+            number = f"{node.outputs[0]}#class"
+            attrs = {k: v for k, v in node.attrs.items() if k != "classlabels_strings"}
+            attrs["classlabels_ints"] = list(range(len(names)))
+            done.append(replace(node, outputs=[number, *node.outputs[1:]], attrs=attrs))
+            named = {"names": names}
+            late.append(replace(node, op="ggml.Labels", inputs=[number], outputs=node.outputs[:1], attrs=named))
+        else:
+            done.append(node)
+    return done + [n for n in late if n.outputs[0] in outputs]
 
 
 def with_subgraphs(node, known, engine, trains):

@@ -11,13 +11,7 @@ from .._core cimport ggml_tensor
 
 cdef extern from *:
     """
-    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-    #define GG_VECTORS __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
-    #elif defined(__GNUC__) && !defined(__clang__)
-    #define GG_VECTORS __attribute__((optimize("O3")))
-    #else
-    #define GG_VECTORS
-    #endif
+    #include "runtime/clones.h"
     #include <stddef.h>
     #include <string.h>
 
@@ -182,7 +176,7 @@ cdef void run_gru_reset_after(ggml_tensor *dst, int ith, int nth, void *_data) n
 
 
 LARGEST = MOST
-FUNCTIONS = {  # addresses for ggml_custom_4d
+FUNCTIONS = {  # addresses for ggml.ext.compiled
     "LSTM": <uintptr_t>&run_lstm,
     "GRU": <uintptr_t>&run_gru,
     "GRU, reset after": <uintptr_t>&run_gru_reset_after,

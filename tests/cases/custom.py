@@ -34,6 +34,9 @@ def count_part(dst, ith, nth, userdata):
     elements(dst)[..., ith::nth] = counting(shape(dst), userdata)[..., ith::nth]
 
 
+COMPILED = ggml.ggml_custom_op_t(count_part)  # stands for compiled code: it takes the GIL itself
+
+
 def map_custom_row(n):
     """A row of the constructor of n operands, one of which is the target of the in-place form."""
 
@@ -64,6 +67,20 @@ OPS = [
         bad=(
             (lambda r: [ggml.GGML_TYPE_F32, 7, 3, 2, 2, None, 11, count_part, 2, 5], ValueError, "n_args is 11"),
             (lambda r: [ggml.GGML_TYPE_F32, 7, -3, 2, 2, None, 0, count_part, 2, 5], ValueError, "ne1 is -3"),
+        ),
+    ),
+    Op(
+        "ext.compiled",
+        lambda type, *args: counting(args[:4], args[-1]),
+        tuple(
+            lambda r, n=n: [ggml.GGML_TYPE_F32, 7, 3, 2, 2, None, 0, COMPILED, n, 5]
+            for n in (1, 2, ggml.GGML_N_TASKS_MAX)
+        ),
+        types=("F32",),
+        tol=0,
+        bad=(
+            (lambda r: [ggml.GGML_TYPE_F32, 7, 3, 2, 2, None, 0, COMPILED, 0, 5], ValueError, "n_tasks is 0"),
+            (lambda r: [ggml.GGML_TYPE_F32, 7, 3, 2, 2, None, 0, None, 2, 5], ValueError, "fun is NULL"),
         ),
     ),
     Op(

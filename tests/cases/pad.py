@@ -70,7 +70,7 @@ OPS = [
             name=f"pad {mode}",
             bad=(
                 (lambda r: [r(5), [0] * 7, "edge"], TypeError, "need a list of eight integers"),
-                (lambda r: [r(5), [0] * 8, "wrap"], ValueError, "mode is 'wrap': need 'reflect' or 'edge'"),
+                (lambda r: [r(5), [0] * 8, "wrap"], ValueError, "mode is 'wrap': need 'reflect', 'edge' or a number"),
                 (lambda r, mode=mode: [r(5), [-1, *[0] * 7], mode], ValueError, "must not be negative"),
                 (lambda r, mode=mode: [r(5, 0), [0, 0, 1, *[0] * 5], mode], ValueError, "an element to repeat"),
                 (lambda r: [r(5, 3), [0, 0, 3, *[0] * 5], "reflect"], ValueError, "a reflection must be smaller"),
@@ -78,6 +78,20 @@ OPS = [
             **EXACT,
         )
         for mode in ("reflect", "edge")
+    ),
+    Op(
+        "ext.pad",
+        lambda a, sides, value: np.pad(a, [sides[i : i + 2] for i in (6, 4, 2, 0)], constant_values=value),
+        (
+            lambda r: [r(5, 4, 3, 2), [2, 1, 3, 2, 0, 1, 1, 0], -1.5],
+            lambda r: [r(67, 33), [9, 5, 1, 1, 0, 0, 0, 0], np.inf],
+            lambda r: [r(3, 1, 2), [0] * 8, 7],
+            lambda r: [r(3, 0), [2, 1, 0, 2, *[0] * 4], 0.25],
+        ),
+        name="pad with a number",
+        types=("F32",),
+        tol=0,
+        bad=((lambda r: [r(5), [-1, *[0] * 7], 0.5], ValueError, "must not be negative"),),
     ),
     Op(
         "pad_reflect_1d",

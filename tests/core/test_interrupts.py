@@ -1,27 +1,47 @@
 """Ctrl-C during calls of ggml.models: wherever it comes, the model gives the results of a new one afterwards."""
 
 import ctypes
+import functools
+import gc
 import signal
 import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
+for library in ("gguf", "jinja2", "safetensors", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
     pytest.importorskip(library)
 
+import hf_models  # noqa: E402
 import tiny_models  # noqa: E402
-from interrupts import before_instruction  # noqa: E402
+from interrupts import before_instruction, when_due  # noqa: E402
 from tiny_models import VOCAB, Letters  # noqa: E402
 
 import ggml  # noqa: E402
-from ggml.models import load, state, trace  # noqa: E402
+from ggml.models import convert, load, state, trace  # noqa: E402
+from ggml.models.arch import prepared  # noqa: E402
+from ggml.models.conversion import folder  # noqa: E402
 from ggml.models.files import model_file  # noqa: E402
 from ggml.models.generate import scheduler, text  # noqa: E402
-from ggml.models.run import adapters, batch, cache, decoder, memory, pages, runner, sequences  # noqa: E402
+from ggml.models.run import (  # noqa: E402
+    adapters,
+    batch,
+    cache,
+    decoder,
+    encoder_decoder,
+    heads,
+    memory,
+    pages,
+    runner,
+    sequences,
+    split,
+)
+from ggml.models.train import adapter, finetune, gradients, graph, segment  # noqa: E402
+from ggml.models.train import state as train_state  # noqa: E402
 
 FILES = {
     module.__file__
@@ -272,3 +292,122 @@ def test_ctrl_c_while_a_file_is_read_loses_no_memory(tmp_path, monkeypatch):
         reached = before_instruction(count, model_file.__file__, lambda: model_file.ModelFile(path, mmap=False).close())
         before = before or resident()
     assert count > 300 and resident() - before < 50 << 20
+
+
+# ---- what is created is freed ----------------------------------------------------------------------------------------
+CREATED = {
+    "ggml_init": "ggml_free", "ggml_gallocr_new": "ggml_gallocr_free", "gguf_init_empty": "gguf_free",
+    "ggml_backend_cpu_buffer_from_ptr": "ggml_backend_buffer_free",
+}  # fmt: skip
+
+
+class Alive:
+    """The native objects that the functions of CREATED have created and that were not freed.
+
+    Attributes:
+        calls: how often these functions, or those that free, were called.
+    """
+
+    def __init__(self):
+        self.held, self.calls = set(), 0
+
+    def reached(self, calls):
+        return self.calls >= calls
+
+    def creates(self, function):
+        def counted(*args):
+            made = function(*args)
+            self.held.add((type(made), getattr(made, "value", made)))
+            self.calls += 1
+            return made
+
+        return counted
+
+    def frees(self, function):
+        def counted(handle):
+            function(handle)
+            self.held.discard((type(handle), getattr(handle, "value", handle)))
+            self.calls += 1
+
+        return counted
+
+
+@pytest.fixture
+def alive(monkeypatch):
+    found = Alive()
+    for create, free in CREATED.items():
+        monkeypatch.setattr(ggml, create, found.creates(getattr(ggml, create)))
+        monkeypatch.setattr(ggml, free, found.frees(getattr(ggml, free)))
+    known = {name: getattr(ggml, function.__name__) for name, function in prepared.FREE.items()}
+    monkeypatch.setattr(prepared, "FREE", known)
+    return found
+
+
+IDS = hf_models.tokens(24)
+
+
+@pytest.fixture(scope="module")
+def files_of_kinds(tmp_path_factory):
+    """GGUF files of some kinds, and a folder."""
+    path, found = tmp_path_factory.mktemp("kinds"), {}
+    for kind in ("t5", "bert", "bert+classes", "llama"):
+        record = hf_models.record(kind)
+        found["folder"] = hf_models.write_folder(path / kind, record["config"], record["shapes"])
+        found[kind] = path / f"{kind}.gguf"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # there is no tokenizer
+            convert(found["folder"], found[kind])
+    return found
+
+
+def translated(files, out):
+    with load(files["t5"], threads=1, n_seq=2) as model:
+        list(model.generate_many([IDS[:9], IDS[9:12]], max_tokens=2, temperature=0))
+
+
+def classified(files, out):
+    with load(files["bert+classes"], threads=1) as model:
+        model.classify([IDS[:4]])
+
+
+def trained(files, out):
+    with load(files["bert"], threads=1) as model:
+        pairs = [(IDS[i : i + 3], IDS[i + 9 : i + 12]) for i in range(2)]
+        model.finetune(pairs, out / "lora.gguf", steps=1, rank=1, targets="blk.2.attn_q", validation=0, checkpoint=True)
+
+
+def differentiated(files, out):
+    with load(files["t5"], threads=1) as model:
+        model.gradients(IDS[:4], decoder=IDS[:2])
+
+
+def opened(files, out):
+    folder.FolderFile(files["folder"]).close()
+
+
+def divided(files, out):
+    file = model_file.ModelFile(files["llama"])
+    try:
+        split.Split(SimpleNamespace(size=2, rank=1), runner.config_of(file), file, True).close()
+    finally:
+        file.close()
+
+
+OWNERS = {module.__file__ for module in (adapter, encoder_decoder, finetune, folder, gradients, graph, heads, segment,
+                                         split, train_state)}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*has no tokenizer")
+@pytest.mark.parametrize(("action", "stride"), [
+    (translated, 1), (classified, 1), (trained, 1), (differentiated, 1), (opened, 9), (divided, 9),  # many buffers
+])  # fmt: skip
+def test_ctrl_c_loses_no_native_object(action, stride, alive, files_of_kinds, tmp_path):
+    """The interrupt comes before the first instruction behind each call that creates or frees one."""
+    number, reached = 1 - stride, True
+    while reached:
+        number, alive.calls = number + stride, 0
+        due = functools.partial(alive.reached, number)
+        reached = when_due(OWNERS, due, lambda: action(files_of_kinds, tmp_path))
+        gc.collect()
+        assert not alive.held, f"the interrupt behind call {number} left {len(alive.held)} objects"
+    assert number > 4

@@ -481,6 +481,21 @@ def test_tiny_nodes_stay_single(n, count):
     same_on_all(build, count)
 
 
+@pytest.mark.parametrize("rows, n, flat, count", [(64, 63, False, 5), (63, 63, False, 1), (64, 64, False, 1),
+                                                  (90, 3, True, 1)])  # fmt: skip
+def test_many_short_rows_stay_single(rows, n, flat, count):
+    """To go through a chain row by row takes longer than many short rows, unless all of them are one row."""
+
+    def build(ctx):
+        nodes = [leaf(ctx, array(0, rows, n))]
+        other = leaf(ctx, array(1, *((rows, n) if flat else (n,))))
+        for _ in range(5):
+            nodes.append(ggml.ggml_add(ctx, nodes[-1], other))
+        return nodes
+
+    same_on_all(build, count)
+
+
 # ---- random graphs ---------------------------------------------------------------------------------------------------
 def random_graph(ctx, graph, seed):
     """Nodes of random operations on random earlier tensors, some in place, some on views."""

@@ -10,6 +10,7 @@ import hf_models  # noqa: E402
 
 from ggml.models import convert, load  # noqa: E402
 from ggml.models.arch.t5 import bucket  # noqa: E402
+from ggml.models.run.encoder_decoder import Appending  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no tokenizer")
 
@@ -35,6 +36,16 @@ def test_logits_are_those_of_transformers(length, opened):
     logits = model.logits(hf_models.tokens(length), decoder=hf_models.decoder_tokens(length))
     assert logits.shape == (length, hf_models.VOCAB)
     assert hf_models.error(logits[hf_models.rows(length)], record[str(length)]) < 1e-9
+
+
+def test_probabilities_are_those_of_the_logits(opened):
+    _, _, model = opened
+    read, text = hf_models.tokens(9), hf_models.decoder_tokens(14)
+    logits = model.logits(read, decoder=text)[:-1].astype(np.float64)
+    expected = (logits - np.log(np.exp(logits).sum(1, keepdims=True)))[np.arange(13), text[1:]]
+    assert np.allclose(model.log_probabilities(read, decoder=text), expected, atol=1e-9)
+    assert model.perplexity(read, decoder=text) == pytest.approx(np.exp(-expected.mean()))
+    assert model.log_probabilities(read, decoder=text[:1]).shape == (0,)
 
 
 def test_texts_token_by_token_have_the_same_logits(opened):
@@ -160,6 +171,76 @@ def test_two_texts_alternate(opened):
     assert [text.ids for text in many.texts] == alone
 
 
+def test_texts_are_written_together(opened, monkeypatch):
+    """Up to n_seq texts share a step; they begin and end at their own times, and their memory grows at its own."""
+    _, _, model = opened
+    read = [hf_models.tokens(6 + 5 * i, i) for i in range(5)]
+    found, steps = {}, []
+
+    def options(i, seen):
+        limits = {"max_tokens": (70, 9, 68, 1, 30)[i], "temperature": 0, "logit_bias": {1: -np.inf}}
+        return {**limits, "logits_filter": lambda ids, logits: seen.setdefault(i, []).append(logits.copy())}
+
+    alone, ids = {}, []
+    for i, prompt in enumerate(read):
+        text = model.generate(prompt, **options(i, alone))
+        list(text)
+        ids.append(text.ids)
+    run = Appending.run
+    monkeypatch.setattr(Appending, "run", lambda self: steps.append(run(self)))
+    texts = [model.generate(prompt, **options(i, found)) for i, prompt in enumerate(read)]
+    pieces = list(model.writer.decode_together(texts))
+    assert [text.ids for text in texts] == ids and {index for index, _ in pieces} == set(range(5))
+    assert all(hf_models.error(found[i], alone[i]) < 1e-10 for i in range(5))
+    assert len(steps) == 70 + 1 + 30  # those of one sequence, while the other has 9 + 68
+    assert len(set(map(tuple, ids))) == 5
+
+
+def test_texts_are_read_together(opened, monkeypatch):
+    """Each once, those of similar length in one graph; they have the states that each has alone."""
+    _, _, model = opened
+    read = [hf_models.tokens(n, 40 + n) for n in (9, 300, 12, 9, 200)]
+    sequences = model.runner.decodings
+    sequences.forget()
+    alone = [[array.copy() for array in sequences.read([(ids, None)])[0].arrays()] for ids in read]
+    shapes, texts_graph = [], model.runner.texts_graph
+    monkeypatch.setattr(model.runner, "texts_graph", lambda *args: shapes.append(args[:2]) or texts_graph(*args))
+    readings = sequences.read([(ids, None) for ids in read])
+    assert shapes == [(304, 1), (200, 2), (16, 1)]
+    assert readings[0] is readings[3]
+    for reading, expected, ids in zip(readings, alone, read, strict=True):
+        assert reading.ids == ids
+        assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(reading.arrays(), expected, strict=True))
+    assert sequences.read([(read[1], None)])[0] is readings[1] and len(shapes) == 3
+
+
+def test_texts_of_one_step_may_have_other_adapters(tmp_path):
+    record = hf_models.record("t5")
+    base = hf_models.write_folder(tmp_path / "base", record["config"], record["shapes"])
+    name = "base_model.model.decoder.block.0.layer.0.SelfAttention.q"
+    shapes = {f"{name}.lora_A.weight": [4, 64], f"{name}.lora_B.weight": [80, 4]}
+    config = {"peft_type": "LORA", "r": 4, "lora_alpha": 80, "bias": "none"}
+    convert(hf_models.write_adapter(tmp_path / "adapter", config, shapes), tmp_path / "lora.gguf", base=base)
+    read = [hf_models.tokens(9 + i, i) for i in range(3)]
+    options = {"max_tokens": 12, "temperature": 0, "logit_bias": {1: -np.inf}}
+    with load(base, threads=1, n_seq=3) as model:
+        model.add_adapter("cats", tmp_path / "lora.gguf")
+        names = [None, "cats", "cats"]
+        alone = []
+        for prompt, adapter in zip(read, names, strict=True):
+            text = model.generate(prompt, adapter=adapter, **options)
+            list(text)
+            alone.append(text.ids)
+        texts = [
+            model.generate(prompt, adapter=adapter, **options) for prompt, adapter in zip(read, names, strict=True)
+        ]
+        list(model.writer.decode_together(texts))
+        assert [text.ids for text in texts] == alone
+        plain = model.generate(read[1], **options)
+        list(plain)
+        assert plain.ids != alone[1]
+
+
 def test_states_of_the_encoder_are_embeddings(opened):
     _, _, model = opened
     texts = [hf_models.tokens(length) for length in (48, 5)]
@@ -183,7 +264,9 @@ def test_wrong_arguments_are_named(opened, tmp_path):
         (lambda: model.logits([3], decoder=[64]), "logits: token 64: need ids from 0 to 63"),
         (lambda: model.logits([3] * 600, decoder=[0]), "logits: 0 . 600 tokens exceed the context"),
         (lambda: model.generate([3], overflow="shift"), "generate: overflow is 'shift': need 'stop'"),
-        (lambda: model.perplexity([3, 4]), "perplexity: a model of architecture 't5' has an encoder beside its decod"),
+        (lambda: model.perplexity([3, 4]), "perplexity: decoder is missing"),
+        (lambda: model.perplexity([3, 4], decoder=[0]), "perplexity: the decoder's text has one token"),
+        (lambda: model.log_probabilities([3, 4], decoder=[0, 99]), "log_probabilities: token 99"),
         (lambda: model.feed([0], 1, encoder=[3] * 600), "feed: 0 . 600 tokens exceed the context"),
         (lambda: model.feed([0] * 600, 1, encoder=[3]), "feed: 0 . 600 tokens exceed the context"),
         (lambda: model.load_state(b"GGST" + bytes(99)), "load_state: the first bytes are not those of a state"),
@@ -199,6 +282,9 @@ def test_wrong_arguments_are_named(opened, tmp_path):
     with load(folder_of(tmp_path / "llama", "llama"), threads=1) as llama:
         with pytest.raises(ValueError, match="^logits: decoder is given: the model has no encoder"):
             llama.logits([3, 4], decoder=[0])
+        for name in ("log_probabilities", "perplexity"):
+            with pytest.raises(ValueError, match=f"^{name}: decoder is given: the model has no encoder"):
+                getattr(llama, name)([3, 4], decoder=[0, 3])
         with pytest.raises(ValueError, match="^feed: encoder is given: the model has none"):
             llama.feed([3, 4], encoder=[3])
 

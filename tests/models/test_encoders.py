@@ -9,6 +9,7 @@ for library in ("safetensors", "tokenizers"):  # of the extra [test]; not instal
     pytest.importorskip(library)
 
 import hf_models  # noqa: E402
+from encoder_training import check_texts_are_learned  # noqa: E402
 
 from ggml.models import convert, load  # noqa: E402
 
@@ -176,3 +177,12 @@ def nomic_folder(folder):
 
 def test_nomic_bert_moe(tmp_path):
     compare(nomic_folder(tmp_path / "folder"), tmp_path, lambda ids: nomic_states(nomic(), ids))
+
+
+@pytest.mark.parametrize("kind", ["jina", "jina for code", "nomic"])
+def test_adapters_are_trained(kind, tmp_path):
+    """Beside the matrices of experts too, where no single text can have them."""
+    folder = tmp_path / "folder"
+    folder = nomic_folder(folder) if kind == "nomic" else jina_folder(folder, kind != "jina")
+    with load(folder, threads=1) as model:
+        check_texts_are_learned(model, tmp_path, named=kind != "nomic")

@@ -269,7 +269,7 @@ def test_the_output_matrix_can_be_trained(targets, open_model, trainer_of, tmp_p
     _, found = gradients(trainer, row)
     values = to_numpy(trainer.adapter.tensors["output.weight.lora_b"])
     step = np.zeros_like(values)
-    step[::3] = 1e-3
+    step[::3] = 5e-3  # the losses, which are f32, differ by hundreds of their last bits
     values += step
     above = trainer.loss(row, row.n_targets, gradients=False)
     values -= 2 * step
@@ -632,7 +632,7 @@ def test_bad_data_and_models(open_model, tmp_path):
     model.close()
     with pytest.raises(RuntimeError, match="finetune: the model is closed"):
         model.finetune(TEXT, tmp_path / "a.gguf")
-    with pytest.raises(ValueError, match="gives embeddings only"):
+    with pytest.raises(TypeError, match="need a list of pairs of texts that belong together"):
         open_model("bert").finetune(TEXT, tmp_path / "a.gguf")
 
 

@@ -5,13 +5,15 @@ import sys
 import numpy as np
 import pytest
 
-for library in ("gguf", "jinja2", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
+for library in ("gguf", "jinja2", "safetensors", "tokenizers"):  # of the extra [test]; not installed on emulated CPUs
     pytest.importorskip(library)
 
+import hf_models  # noqa: E402
 import tiny_models  # noqa: E402
 
 import ggml  # noqa: E402
 from ggml.models import load  # noqa: E402
+from ggml.models.conversion import folder as folder_module  # noqa: E402
 from ggml.models.files import large_pages  # noqa: E402
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -93,6 +95,45 @@ def test_weights_stay_where_memory_is_short_or_the_system_has_no_large_pages(whe
     )
     monkeypatch.setattr(large_pages.ggml.ext, "gguf_use_large_pages", lambda *a: pytest.fail("weights move"))
     load(path, threads=1).close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has no large pages")
+@pytest.mark.filterwarnings("ignore:.*has no tokenizer")
+@pytest.mark.parametrize(("kind", "tied"), [("qwen3", True), ("qwen3moe", False)])
+def test_weights_of_folders_move_too(kind, tied, tmp_path, monkeypatch):
+    """What each token needs first; tables of rows stay, and what the second is over for."""
+    record = hf_models.record(kind)
+    assert record["config"]["tie_word_embeddings"] == tied
+    folder = hf_models.write_folder(tmp_path / "folder", record["config"], record["shapes"])
+    with load(folder, threads=1, mmap="shared") as model:
+        expected, places = model.logits(IDS), set(model.runner.file.places)
+        stay = {name: tensor.contents.data for name, tensor in model.runner.weights.items()}
+        assert "token_embd.weight" in places and stay
+    for name, value in (("LEAST", 0), ("has_large_pages", lambda: True), ("SECONDS", 1e9)):
+        monkeypatch.setattr(large_pages, name, value)
+    moved, copies = [], large_pages.in_large_pages
+
+    def noted(values, is_tied):
+        for name, copy in copies(values, is_tied):
+            assert copy.ctypes.data % 64 == 0 and np.array_equal(copy, values[name])
+            moved.append((name, copy.ctypes.data))
+            yield name, copy
+
+    monkeypatch.setattr(folder_module, "in_large_pages", noted)
+    with load(folder, threads=1) as model:
+        assert {name for name, _ in moved} == places - (set() if tied else {"token_embd.weight"})
+        assert all(model.runner.weights[name].contents.data == address for name, address in moved)
+        assert np.array_equal(model.logits(IDS), expected)
+        experts = [i for i, (name, _) in enumerate(moved) if "_exps" in name]
+        assert experts == list(range(len(moved) - len(experts), len(moved)))
+    moved.clear()
+    monkeypatch.setattr(large_pages, "SECONDS", -1)
+    with load(folder, threads=1) as model:
+        assert not moved and np.array_equal(model.logits(IDS), expected)
+    for change in ({"mmap": "shared"}, {"mmap": False}):
+        monkeypatch.setattr(large_pages, "SECONDS", 1e9)
+        with load(folder, threads=1, **change) as model:
+            assert not moved and np.array_equal(model.logits(IDS), expected)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="has no control groups")

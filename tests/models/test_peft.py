@@ -32,19 +32,18 @@ def folders_of(path, kind, shapes=None, **change):
 def test_logits_are_those_of_peft(kind, tmp_path):
     base, adapter, expected = folders_of(tmp_path, kind)
     convert(adapter, tmp_path / "lora.gguf")
-    ids = hf_models.tokens(48)
     with load(base, threads=1, kv_type="f32") as model:
-        plain = model.logits(ids)[hf_models.rows(48)]
+        plain = hf_models.results_of(kind, model)
         model.set_lora(tmp_path / "lora.gguf")
-        found = model.logits(ids)[hf_models.rows(48)]
+        found = hf_models.results_of(kind, model)
         assert hf_models.error(found, expected) < 1e-9 < 1e-3 < hf_models.error(plain, expected)
         convert(tmp_path / "lora.gguf", tmp_path / "again", base=base)
         convert(tmp_path / "again", tmp_path / "second.gguf", base=base)
         model.set_lora(tmp_path / "second.gguf")
-        assert hf_models.error(model.logits(ids)[hf_models.rows(48)], expected) < 1e-9
+        assert hf_models.error(hf_models.results_of(kind, model), expected) < 1e-9
 
 
-@pytest.mark.parametrize("kind", ["llama+llama3", "gpt2"])
+@pytest.mark.parametrize("kind", ["llama+llama3", "gpt2", "bert", "bert+classes"])
 def test_the_way_back_has_the_names_and_values_of_peft(kind, tmp_path):
     base, adapter, _ = folders_of(tmp_path, kind)
     convert(adapter, tmp_path / "lora.gguf")
@@ -56,6 +55,7 @@ def test_the_way_back_has_the_names_and_values_of_peft(kind, tmp_path):
         json.loads((folder / "adapter_config.json").read_text()) for folder in (adapter, tmp_path / "again")
     )
     assert set(before["target_modules"]) == set(after["target_modules"])
+    assert after["task_type"] == before.get("task_type", None if "classes" in kind else "CAUSAL_LM")
     assert after["r"] == before["r"] and after.get("fan_in_fan_out", False) == before.get("fan_in_fan_out", False)
     root = before["r"] ** 0.5 if before.get("use_rslora") else 1
     assert after["lora_alpha"] == pytest.approx(before["lora_alpha"] * root)

@@ -105,6 +105,11 @@ def test_rerankers_answer_yes_or_no(tmp_path):
         sly = model.tokenizer.filled(template, {"query": "one", "document": "<|im_end|>{query}"})
         assert sly.count(1) == ids[0].count(1) and sly.count(0) == 3
         assert model.embed([ids[0]]).shape == (1, 64)
+        data = [(("one", document), label) for document, label in zip(documents, ("no", "yes"), strict=True)] * 4
+        model.finetune(data, tmp_path / "lora.gguf", steps=30, rate=5e-3, batch=8, validation=0)
+        model.set_lora(tmp_path / "lora.gguf")
+        scores = model.rank("one", documents)
+        assert scores[0] < 0.3 and scores[1] > 0.7
 
 
 def test_texts_end_as_the_post_processor_says(tmp_path):

@@ -149,7 +149,7 @@ def test_regression_trees(aggregate, modes, dtype):
 def test_many_rows_are_shared_among_threads(monkeypatch):
     rng = np.random.default_rng(0)
     trees = [random_tree(rng, MODES, 4, 1, 6) for _ in range(40)]
-    x = values(rng, 20000, 4)
+    x = values(rng, 20000, 4).astype(np.float64)  # which no graph computes
     attrs, started = described(trees, "target"), []
     start = threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", lambda thread: (started.append(thread), start(thread)))
@@ -161,6 +161,73 @@ def test_many_rows_are_shared_among_threads(monkeypatch):
         (found,) = ggml.onnx.load(proto, threads=threads).run(x)
         np.testing.assert_allclose(found[::500], want, rtol=1e-4, atol=1e-5)
         assert len(started) == threads - 1
+
+
+def forest(rng, op, columns, features=4, trees=7, **attrs):
+    """A node of trees and the answer to rows of features."""
+    found = [random_tree(rng, MODES[:1], features, columns, 6) for _ in range(trees)]
+    prefix = "target" if op == "TreeEnsembleRegressor" else "class"
+    node = helper.make_node(op, ["x"], ["y", "z"][: 1 + (prefix == "class")], domain="ai.onnx.ml",
+                            **described(found, prefix), **attrs)  # fmt: skip
+    return node, found
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64, 65, 2000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_trees_are_a_node_of_the_graph(rows, threads):
+    rng = np.random.default_rng(rows)
+    x = values(rng, rows, 4)
+    for columns in (1, 3):
+        node, trees = forest(rng, "TreeEnsembleRegressor", columns, n_targets=columns, base_values=[0.5] * columns)
+        loaded = ggml.onnx.load(model([node], {"x": x}, domains=[("ai.onnx.ml", 3)]), threads=threads, strict=True)
+        assert {e.where for e in loaded.report(x)} == {"graph"}
+        want = answer(trees, x, columns, "SUM") + 0.5
+        for _ in range(3):
+            np.testing.assert_allclose(loaded.run(x)[0], want, rtol=1e-5, atol=1e-6)
+    node, trees = forest(rng, "TreeEnsembleClassifier", 3, classlabels_int64s=[5, -1, 2], post_transform="SOFTMAX")
+    loaded = ggml.onnx.load(model([node], {"x": x}, ["y", "z"], domains=[("ai.onnx.ml", 3)]), threads=threads)
+    labels, scores = loaded.run(x)
+    want = answer(trees, x, 3, "SUM")
+    assert labels.dtype == np.int64 and labels.tolist() == [[5, -1, 2][k] for k in want.argmax(1)]
+    np.testing.assert_allclose(scores, transformed("SOFTMAX", want), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_labels_that_are_texts_are_looked_up_last(used):
+    rng = np.random.default_rng(5)
+    names = ["red", "green", "blue"]
+    node, trees = forest(rng, "TreeEnsembleClassifier", 3, classlabels_strings=names)
+    nodes = [node, helper.make_node("Identity", ["y"], ["label"]), helper.make_node("Neg", ["z"], ["minus"])]
+    if used:  # in between
+        nodes.insert(1, helper.make_node("LabelEncoder", ["y"], ["code"], domain="ai.onnx.ml", keys_strings=names,
+                                         values_int64s=[7, 8, 9]))  # fmt: skip
+    x = values(rng, 20, 4)
+    outputs = ["label", "y", "minus", *(["code"] if used else [])]
+    loaded = ggml.onnx.load(model(nodes, {"x": x}, outputs, domains=[("ai.onnx.ml", 3)]))
+    want = answer(trees, x, 3, "SUM")
+    for _ in range(3):
+        label, same, minus, *code = loaded.run(x)
+        assert label.tolist() == same.tolist() == [names[k] for k in want.argmax(1)]
+        np.testing.assert_allclose(minus, -want, rtol=1e-5, atol=1e-6)
+        assert not used or code[0].tolist() == (want.argmax(1) + 7).tolist()
+    host = [e.op for e in loaded.report(x) if e.where == "host"]
+    assert host == (["ggml.Labels", "ggml.Labels"] if not used else ["ggml.Labels", "ai.onnx.ml.LabelEncoder"])
+
+
+def test_trees_of_other_numbers_of_rows():
+    """A graph that was recorded is built again, on one thread or several."""
+    rng = np.random.default_rng(1)
+    node, trees = forest(rng, "TreeEnsembleClassifier", 2, trees=40, classlabels_int64s=[0, 1])
+    x = values(rng, 3000, 4)
+    loaded = ggml.onnx.load(model([node], {"x": []}, ["y", "z"], domains=[("ai.onnx.ml", 3)]), threads=2)
+    want = answer(trees, x, 2, "SUM")
+    for rows in (2, 5, 9, 3000, 1, 70, 700):
+        labels, scores = loaded.run(x[:rows])
+        np.testing.assert_array_equal(labels, want[:rows].argmax(1))
+        np.testing.assert_allclose(scores, want[:rows], rtol=1e-5, atol=1e-6)
+    for none in loaded.run(x[:0]):
+        assert len(none) == 0
+    assert [len(v) for v in loaded.run(x[0])] == [1, 1]
 
 
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
@@ -279,12 +346,12 @@ def test_broken_trees():
         "differ in their lengths": {"nodes_values": [0.0]},
         "targets are from 5 to 5": {"target_ids": [5, 5]},
         "name nodes that there are not": {"target_nodeids": [1, 1]},
-        "trees of 4 features": {"nodes_featureids": [3, 0, 0]},
+        "model of 4 features": {"nodes_featureids": [3, 0, 0]},
         "features are from -2": {"nodes_featureids": [-2, 0, 0]},
         "one number": {"nodes_nodeids": [7, 9, 9]},
         "2 base_values for 1": {"base_values": [1.0, 2.0]},
     }.items():
-        with pytest.raises(RuntimeError, match=words):
+        with pytest.raises(ValueError, match=words):
             one_ml("TreeEnsembleRegressor", x, n_targets=1, **{**good, **change})
 
 
@@ -426,6 +493,28 @@ IN_GRAPH = [
     ml_node("Scaler", offset=[1.0], scale=[0.5]),
     ml_node("Binarizer", threshold=0.25),
 ]
+
+
+@pytest.mark.parametrize("values", [{"values_floats": [1.5, -2.0, 7.0]}, {"values_int64s": [10, -20, 30]}])
+def test_labels_of_integers_in_the_graph(values):
+    node = ml_node("LabelEncoder", keys_int64s=[5, -1, 8], default_float=0.25, default_int64=77, **values)
+    x = np.array([[5, 8, -1, 0], [-1, 9, -3, 1 << 20]])
+    loaded = ggml.onnx.load(model([node], {"x": x}, domains=[("ai.onnx.ml", 2)]), strict=True)
+    (found,) = loaded.run(x)
+    numbers = next(iter(values.values()))
+    table = dict(zip([5, -1, 8], numbers))
+    default = 0.25 if "values_floats" in values else 77
+    np.testing.assert_array_equal(found, [[table.get(int(v), default) for v in row] for row in x])
+    assert found.dtype == (np.float32 if "values_floats" in values else np.int64)
+
+
+def test_imputed_in_the_graph():
+    x = np.array([[0, 1, np.nan], [2, 0, np.inf]], np.float32)
+    for missing in (0.0, float("nan")):
+        node = ml_node("Imputer", imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=missing)
+        loaded = ggml.onnx.load(model([node], {"x": x}, domains=[("ai.onnx.ml", 3)]), strict=True)
+        lacking = np.isnan(x) if missing != missing else x == missing
+        np.testing.assert_array_equal(loaded.run(x)[0], np.where(lacking, [7, 8, 9], x))
 
 
 @pytest.mark.parametrize("node", IN_GRAPH, ids=lambda n: f"{n.op_type} {n.attribute[-1].name}")

@@ -53,13 +53,13 @@ def test_against_single_nodes(kind, hidden, monkeypatch):
         monkeypatch.setattr(recurrent, "BATCH", 4)
         models = [ggml.onnx.load(proto, threads=n) for n in (1, 2)]
         one, threads = (m.run(inputs) for m in models)
-        assert operations(models[0], inputs).count(ggml.GGML_OP_CUSTOM) == 1
+        assert operations(models[0], inputs).count(ggml.GGML_OP_COMPILED) == 1
         monkeypatch.setattr(recurrent, "BATCH", 0)
         nodes = ggml.onnx.load(proto, threads=1)
         for a, b, c in zip(one, threads, nodes.run(inputs)):
             assert a.shape == c.shape and a.tobytes() == b.tobytes()
             np.testing.assert_allclose(a, c, rtol=1e-5, atol=1e-6)
-        assert ggml.GGML_OP_CUSTOM not in operations(nodes, inputs)
+        assert ggml.GGML_OP_COMPILED not in operations(nodes, inputs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,4 +90,4 @@ def test_others_are_single_nodes():
     proto, inputs = network("GRU", 4, 1, 1, False, False)
     proto.graph.node[0].attribute.extend(node("GRU", [], [], activations=["HardSigmoid", "Tanh"]).attribute)
     for case in (*cases, (proto, inputs)):
-        assert ggml.GGML_OP_CUSTOM not in operations(ggml.onnx.load(case[0]), case[1])
+        assert ggml.GGML_OP_COMPILED not in operations(ggml.onnx.load(case[0]), case[1])

@@ -344,7 +344,7 @@ CHOSEN = {
     "correlate": (gradient_of_kernel, of(F32, 3, 3, 4, 8), of(F32, 40, 40, 4)),
     "correlate_panels": (gradient_of_kernel, of(F32, 3, 3, 4, 40), of(F32, 40, 40, 4)),
     "depthwise_lanes": (lambda ctx, w, x: ggml.ggml_conv_2d_dw(ctx, w, x, *PLAIN), of(F32, 3, 3, 1, 40),
-                        of(F32, 14, 14, 40), r"avx"),
+                        of(F32, 14, 14, 40), r"avx|amx"),
     "depthwise": (lambda ctx, w, x: ggml.ggml_conv_2d_dw(ctx, w, x, *PLAIN), of(F32, 3, 3, 1, 2), of(F32, 70, 14, 2)),
     "depthwise_data": (lambda *a: gradients_of_depthwise(*a)[1], of(F32, 3, 3, 1, 2), of(F32, 70, 14, 2)),
     "depthwise_kernel": (lambda *a: gradients_of_depthwise(*a)[0], of(F32, 3, 3, 1, 2), of(F32, 70, 14, 2)),

@@ -96,13 +96,52 @@ def test_activations_near_the_least_number(kind, columns):
                 assert (np.abs(load(out)[0, 0] - x @ w.T) <= limit).all(), f"{name}, {scale}"
 
 
+# Rows, columns and elements of k: dot products, and tiles of all shapes, some of them filled in part.
+FLOAT_SHAPES = [(M, 8, K), (40, 45, 70), (64, 43, 96), (33, 60, 32), (18, 50, 1100), (257, 203, 70), (240, 215, 32),
+                (227, 229, 1100)]  # fmt: skip
+
+
+@pytest.mark.core
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16"])
-def test_subnormal_activations_of_float_products(kind):
+@pytest.mark.parametrize("m, n, k", FLOAT_SHAPES)
+def test_float_products_of_any_magnitude(kind, m, n, k):
+    """The errors are those of sums of f32, whatever the magnitude of a row is, down to the least numbers."""
+    rng = np.random.default_rng(k)
+    for scales in ([1.0], [1e-39], [1e-30], [1e-24], [1e-42, 1.0], [1e-39, 1e-25, 1e-12, 1.0, 1e20]):
+        x = (rng.standard_normal((n, k)) * np.resize(scales, n)[:, None]).astype(np.float32)
+        with context() as ctx:
+            a = tensor(ctx, rng.standard_normal((m, k)), kind)
+            w = values_of(ctx, a)[0, 0]
+            want, out = x.astype(float) @ w.T, mul_mat(ctx, a, x)
+            size = np.linalg.norm(x.astype(float), axis=1)[:, None] * np.linalg.norm(w, axis=1)
+            for name in ISAS:
+                with isa(name):
+                    compute(ctx, graph_of(ctx, out))
+                error = np.abs(load(out)[0, 0] - want)
+                assert (error <= 2e-6 * size + k * 2.0**-149).all(), f"{name}, {scales}"
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16"])
+@pytest.mark.parametrize("m, n, k", FLOAT_SHAPES)
+def test_float_products_with_infinities_and_nan(kind, m, n, k):
+    """An infinity stays one, unless it meets a zero or its opposite, as in NumPy."""
+    rng = np.random.default_rng(k)
+    w, x = np.abs(rng.standard_normal((m, k))) + 0.1, (np.abs(rng.standard_normal((n, k))) + 0.1).astype(np.float32)
+    w[3, 5], w[m - 1, k - 1], w[7, 0] = np.inf, -np.inf, np.nan
+    x[2, 9], x[n - 1, 3], x[4, k - 1] = -np.inf, np.nan, 0
     with context() as ctx:
-        a = tensor(ctx, np.random.default_rng(0).standard_normal((M, K)), kind)
-        x = activations(8, 1e-39)
-        want, out = x @ values_of(ctx, a)[0, 0].T, mul_mat(ctx, a, x)
+        a = tensor(ctx, w, kind)
+        with np.errstate(invalid="ignore"):
+            want = (x.astype(float)[:, None] * values_of(ctx, a)[0, 0]).sum(-1)
+        out = mul_mat(ctx, a, x)
         for name in ISAS:
             with isa(name):
                 compute(ctx, graph_of(ctx, out))
-            assert np.abs(load(out)[0, 0] - want).max() < 1e-4 * np.abs(want).max(), name
+            got = load(out)[0, 0]
+            np.testing.assert_array_equal(np.isnan(got), np.isnan(want), name)
+            special = np.isinf(want)
+            assert special.any()
+            np.testing.assert_array_equal(got[special], want[special], name)
+            rest = np.isfinite(want)
+            np.testing.assert_allclose(got[rest], want[rest], rtol=1e-5, err_msg=name)

@@ -9,6 +9,8 @@ CHECK(PAD) {
     REQUIRE_SAME_TYPE();
     const gg_pad_params *q = pad_params(t);
     REQUIRE(q->mode >= 0 && q->mode < GG_PAD_COUNT, "mode is %d: there is no such padding", q->mode);
+    REQUIRE(q->value == 0 || (q->mode == GG_PAD_ZERO && a->type == GGML_TYPE_F32),
+            "a is %s: only f32 is padded with a number that is not 0", gg_types[a->type].name);
     for (int i = 0; i < 4; i++) {
         const int64_t left = q->ends[2 * i], right = q->ends[2 * i + 1];
         REQUIRE(left >= 0 && right >= 0,

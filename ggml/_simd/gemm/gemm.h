@@ -30,6 +30,13 @@
  *
  *   floats (tile.h)
  *     A step is one element, which is its only word.
+ *   pieces (pieces.h)
+ *     Floats where the ISA multiplies matrices of bf16. A step is 32 elements of k. Each is divided into up to three
+ *     bf16 whose sum it is, its pieces; a word has a piece of two neighbours. The words of a step are those of the
+ *     first pieces, then those of the second and the third ones, and a word that says whether it holds such pieces. The
+ *     16 words of a piece of a column of b are side by side, unlike those of other formats: word w of column j is at
+ *     b[j * 16 + w]. Floats are packed as above first. A step adds the products of those pieces that together are not
+ *     smaller than the last bit of a float.
  *   groups (int8_groups.h)
  *     a is quantised and the ISA multiplies bytes. A step is a scale group of 16 or 32 elements. Rows of a hold the
  *     codes q of the type: element = d (q - bias) - m (gg_ints). Columns of b are rounded to codes p in -127..127 with
@@ -40,6 +47,7 @@
  *       a: codes, d, and m if the type has minima
  *       b: codes, e, -bias (sum of p), and -e (sum of p) if the type has minima; where products are added in 16 bits,
  *          the second of these words holds the sums of p in both halves of the words
+ *     Where the ISA multiplies matrices of bytes (int8_tiles.h), word w of the codes of column j is at b[j * 8 + w].
  *     A step adds d e (sum of q p - bias sum of p) - m e (sum of p). The sum in brackets is exact. The scale of b is at
  *     least as fine as in dot products, whose activation types share one among 32 to 256 elements.
  *   blocks (int8_blocks.h)
@@ -65,7 +73,7 @@
  *   changes no result. */
 #ifndef GG_GEMM_GEMM_H
 #define GG_GEMM_GEMM_H
-#include "pack.h"
+#include "pieces.h"
 
 typedef struct gemm gemm;
 struct gemm {
@@ -85,14 +93,17 @@ struct gemm {
 };
 
 enum {
-    NC = 512, NC_ALL = 640,
     GEMM_MIN_TASK = 1 << 16,        /* multiply-adds that are worth a task */
 };
 
 static inline int64_t gemm_next_task(const gg_work *w) {
     return atomic_fetch_add_explicit(w->chunk, 1, memory_order_relaxed);
 }
-static inline const panel_format *gemm_format(const gemm *g) { return g->format.kernels ? &g->format : &float_panels; }
+static inline const panel_format *gemm_format(const gemm *g) {
+    return g->format.kernels ? &g->format : gemm_float_format(&g->a, g->m, g->n, g->k);
+}
+/* The steps of kn elements of k: the last one may be filled in part. */
+static inline int64_t gemm_steps(const panel_format *f, int64_t kn) { return gg_ceil_div(kn, f->step); }
 /* The floats of a panel of `width` rows or columns and full depth. */
 static inline int64_t gemm_panel_floats(const panel_format *f, int words, int64_t width) {
     return f->depth / f->step * words * width;
@@ -164,13 +175,14 @@ static inline bool gemm_packs_once(const gemm *g, const gemm_tiling *tiling) {
 }
 /* together: the threads pack b together, so tasks that have all its columns pack least. */
 static inline gemm_tiling gemm_plan(const gemm *g, int nth, bool together) {
+    const panel_format *const f = gemm_format(g);
     gemm_tiling p = {.rows = gg_ceil_div(g->m, MR), .columns = gg_ceil_div(g->n, NR), .keep_columns = together};
     p.width = g->n / p.columns, p.wider = g->n % p.columns;
     p.task_rows = p.rows;
-    p.task_columns = gg_ceil_div(p.columns, gg_ceil_div(g->n, NC));
+    p.task_columns = gg_ceil_div(p.columns, gg_ceil_div(g->n, f->task_columns));
     gemm_split(&p, g, nth == 1 ? 1 : 4 * nth);
-    const int64_t fit = gg_max(NC_ALL / (p.task_columns * NR_PAD), 1);
-    p.depths = gg_max(gg_min(fit, gg_ceil_div(g->k, gemm_format(g)->depth)), 1);
+    const int64_t fit = gg_max(f->packed_columns / (p.task_columns * NR_PAD), 1);
+    p.depths = gg_max(gg_min(fit, gg_ceil_div(g->k, f->depth)), 1);
     p.keep_columns = true;
     if (nth > 1 && gemm_packs_once(g, &p)) gemm_split(&p, g, 16 * nth);     /* more tasks cost nothing then */
     return p;
@@ -204,20 +216,35 @@ static inline void gemm_scatter(const gemm *g, const gemm_tile *tile, micro_fn k
         for (int64_t j = 0; j < n; j++) *at[j][i] = t[j * MR + i];
 }
 
+/* The micro-kernels that follow compute that number of columns; 0: none follow. */
+static inline void gemm_shape(const panel_format *f, int *columns, int wanted) {
+    if (f->shape && wanted != *columns) f->shape(wanted);
+    *columns = wanted;
+}
 /* Multiplies a panel of a by panels p0 .. p1-1 of b. */
 static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row, int64_t p0, int64_t p1, int64_t kn,
-                          const float *a, const float *b, bool add, bool last) {
+                          const float *a, const float *b, bool add, bool last, int *columns) {
     const panel_format *const f = gemm_format(g);
     gemm_tile tile = {.i0 = row * MR, .m = gg_min(g->m - row * MR, MR), .add = add, .last = last};
-    const int64_t i = tile.i0, m = tile.m, steps = kn / f->step, ldc = (int64_t)(g->c_n / sizeof(float));
+    const int64_t i = tile.i0, m = tile.m, steps = gemm_steps(f, kn), ldc = (int64_t)(g->c_n / sizeof(float));
     const micro_fn *const kernels = f->kernels[gg_ceil_div(m, VW)];
     tile.packed = gemm_c_packed(g, i, m);
     for (int64_t r = 0; r < m && !tile.packed && g->c_n; r++) tile.rows[r] = (char *)gemm_c(g, i + r, 0);
-    for (int64_t p = p0; p < p1; p++, b += steps * f->b_words * NR_PAD) {
-        const int64_t j0 = gemm_first_column(tiling, p), j1 = gemm_first_column(tiling, p + 1);
+    const bool pairs = f->pair && tile.packed && g->c_n;
+    for (int64_t p = p0, now; p < p1; p += now, b += now * steps * f->b_words * NR_PAD) {
+        now = pairs && p + 1 < p1 ? 2 : 1;
+        const int64_t j0 = gemm_first_column(tiling, p), j1 = gemm_first_column(tiling, p + now);
+        if (now == 2) {
+            float *const c = gemm_c(g, i, j0);
+            gemm_shape(f, columns, (int)(j1 - j0));
+            f->pair((int)(j1 - j0), f, steps, a, b, c, ldc, m, add);
+            if (g->finish && last) g->finish(g, i, m, j0, j1 - j0, c, ldc);
+            continue;
+        }
         const int64_t each = j1 - j0 <= f->columns ? j1 - j0 : gg_ceil_div(j1 - j0, gg_ceil_div(j1 - j0, f->columns));
         for (int64_t j = j0; j < j1; j += each) {
             const int64_t n = gg_min(j1 - j, each);
+            gemm_shape(f, columns, (int)n);
             if (!tile.packed || (!g->c_n && n > 1)) {
                 gemm_scatter(g, &tile, kernels[n], steps, a, b + (j - j0), j, n);
                 continue;
@@ -238,11 +265,36 @@ static void gemm_pack_columns(const gemm *g, const gemm_tiling *tiling, int64_t 
         const int64_t j = gemm_first_column(tiling, p), n = gemm_first_column(tiling, p + 1) - j;
         for (int64_t k = k0; k < k1; k += KC) {
             const int kn = (int)gg_min(k1 - k, KC);
+            if (f->convert_a) memset(floats, 0, sizeof floats);     /* lanes without a column must not be special */
             g->b.pack(&g->b, j, (int)n, k, kn, f->convert_b ? floats : out, NR_PAD);
             if (f->convert_b) f->convert_b(f, floats, kn, out);
-            out += kn / f->step * f->b_words * NR_PAD;
+            out += gemm_steps(f, kn) * f->b_words * NR_PAD;
         }
     }
+}
+
+/* Elements of k that one call packs of rows of a: all of a panel if it packs several. */
+static inline int64_t gemm_pack_unit(const gemm *g) {
+    const panel_format *const f = gemm_format(g);
+    return g->a.panels > 1 ? f->depth : gg_min(f->depth, KC);
+}
+/* Floats of the rows of a that one call packs where these are converted then. */
+static inline int64_t gemm_unpacked_floats(const gemm *g) {
+    return gemm_format(g)->convert_a ? g->a.panels * gemm_pack_unit(g) * MR : 0;
+}
+/* Packs rows i .. i+m-1 of a for k <= k' < k + kn: panels that follow each other. */
+static void gemm_pack_rows(const gemm *g, int64_t i, int64_t m, int64_t k, int64_t kn, float *out, float *floats) {
+    const panel_format *const f = gemm_format(g);
+    const int64_t unit = gemm_pack_unit(g), panel = gemm_steps(f, kn) * f->a_words * MR;
+    int64_t q = 0;
+    do {
+        const int now = (int)gg_min(kn - q, unit);
+        float *const to = out + gemm_steps(f, q) * f->a_words * MR;
+        if (f->convert_a && m % MR) memset(floats + m / MR * now * MR, 0, (size_t)(now * MR) * sizeof(float));
+        g->a.pack(&g->a, i, (int)m, k + q, now, f->convert_a ? floats : to, MR);
+        for (int64_t p = 0; f->convert_a && p * MR < m; p++)
+            f->convert_a(f, floats + p * now * MR, now, to + p * panel);
+    } while ((q += unit) < kn);
 }
 
 /* Where panel p of b from k on lies if all of b is packed, depth by depth; kn: the elements of k of its depth. */
@@ -250,23 +302,25 @@ static inline float *gemm_shared_panel(const gemm *g, const gemm_tiling *tiling,
                                        int64_t kn) {
     const panel_format *const f = gemm_format(g);
     return shared + k / f->depth * tiling->columns * gemm_panel_floats(f, f->b_words, NR_PAD)
-         + p * (kn / f->step * f->b_words * NR_PAD);
+         + p * (gemm_steps(f, kn) * f->b_words * NR_PAD);
 }
-/* Bytes that suffice for that, whatever the format is: it has at most one word for each element of k. */
+/* Bytes that suffice for that, whatever the format is. */
 static inline int64_t gemm_shared_bytes(int64_t n, int64_t k) {
-    return gg_ceil_div(n, NR) * NR_PAD * k * (int64_t)sizeof(float);
+    return gg_ceil_div(n, NR) * NR_PAD * gg_ceil_div(k, B_UNIT) * B_WORDS * (int64_t)sizeof(float);
 }
 
 /* Computes panels of rows r0 .. r1-1 and panels of columns p0 .. p1-1 of c. The scratch memory has
- * gemm_scratch_floats floats: for the panels of a that one call packs, then for the panels of b. With few columns b is
- * packed for several depths, so that a is read in long runs. ready: the panels of b are there, from the last task.
- * shared: all of b, packed; or NULL. */
+ * gemm_scratch_floats floats: for the rows of a that are converted and the panels of a that one call packs, then for
+ * the panels of b. With few columns b is packed for several depths, so that a is read in long runs. ready: the panels
+ * of b are there, from the last task. shared: all of b, packed; or NULL. */
 static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, int64_t p0, int64_t p1,
                       bool ready, float *shared, float *scratch) {
     const panel_format *const f = gemm_format(g);
-    float *const packed_a = scratch, *const packed_b = scratch + g->a.panels * gemm_panel_floats(f, f->a_words, MR);
+    float *const floats = scratch, *const packed_a = scratch + gemm_unpacked_floats(g);
+    float *const packed_b = packed_a + g->a.panels * gemm_panel_floats(f, f->a_words, MR);
     const int64_t all = tiling->depths * f->depth, room = (p1 - p0) * gemm_panel_floats(f, f->b_words, NR_PAD);
     int64_t k0 = 0;
+    int columns = 0;
     do {                            /* at least once, because k = 0 makes c 0 */
         const int64_t k1 = gg_min(k0 + all, g->k);
         for (int64_t k = k0; k < k1 && !ready && !shared; k += f->depth)
@@ -275,26 +329,23 @@ static void gemm_task(const gemm *g, const gemm_tiling *tiling, int64_t r0, int6
             const int64_t end = gg_min(r + g->a.panels, r1), n = gg_min(end * MR, g->m) - r * MR;
             int64_t k = k0;
             do {
-                const int64_t kn = gg_min(k1 - k, f->depth), panel = kn / f->step * f->a_words * MR;
-                const int64_t unit = g->a.panels > 1 ? f->depth : KC;
-                int64_t q = 0;
-                do g->a.pack(&g->a, r * MR, (int)n, k + q, (int)gg_min(kn - q, unit),
-                             packed_a + q / f->step * f->a_words * MR, MR);
-                while ((q += unit) < kn);
+                const int64_t kn = gg_min(k1 - k, f->depth), panel = gemm_steps(f, kn) * f->a_words * MR;
+                gemm_pack_rows(g, r * MR, n, k, kn, packed_a, floats);
                 const float *const b = shared ? gemm_shared_panel(g, tiling, shared, p0, k, kn)
                                               : packed_b + (k - k0) / f->depth * room;
                 for (int64_t i = r; i < end; i++)
                     gemm_tile_row(g, tiling, i, p0, p1, kn, packed_a + (i - r) * panel, b, g->add || k > 0,
-                                  k + kn == g->k);
+                                  k + kn == g->k, &columns);
             } while ((k += f->depth) < k1);
         }
     } while ((k0 += all) < g->k);
+    gemm_shape(f, &columns, 0);
 }
 
 /* Computes panels of rows r0 .. r1-1 of c, all columns, on this thread; scratch has gemm_scratch_floats floats. */
 static inline int64_t gemm_scratch_floats(const gemm *g, const gemm_tiling *tiling) {
     const panel_format *const f = gemm_format(g);
-    return g->a.panels * gemm_panel_floats(f, f->a_words, MR)
+    return gemm_unpacked_floats(g) + g->a.panels * gemm_panel_floats(f, f->a_words, MR)
         + tiling->task_columns * tiling->depths * gemm_panel_floats(f, f->b_words, NR_PAD);
 }
 static void gemm_rows(const gemm *g, const gemm_tiling *tiling, int64_t r0, int64_t r1, float *scratch) {

@@ -90,9 +90,9 @@ INT8_TABLE(blocks_step, BIASED_BLOCKS)
 static inline panel_format blocks_format(const gg_ints *ints) {
     const int max = ints->max - ints->bias > ints->bias ? ints->max - ints->bias : ints->bias;
     const int fit = INT16_MAX / (2 * 127 * max), minima = ints->minima ? KC / ints->group : 0;
-    panel_format f = {.columns = INT8_NR, .depth = INT8_DEPTH, .step = KC, .convert_b = blocks_convert_b,
-                      .bias = ints->bias, .minima = minima, .scale_group = ints->scale_group,
-                      .acc_depth = ints->scale_group,
+    panel_format f = {.columns = INT8_NR, .task_columns = NC, .packed_columns = NC_ALL, .depth = INT8_DEPTH,
+                      .step = KC, .convert_b = blocks_convert_b, .bias = ints->bias, .minima = minima,
+                      .scale_group = ints->scale_group, .acc_depth = ints->scale_group,
                       .kernels = ints->bias ? int8_table_BIASED_BLOCKS : int8_table_BLOCKS};
     while (f.acc_depth > fit) f.acc_depth /= 2;
     f.a_words = BLOCK_WORDS + BLOCK_WORDS / f.scale_group + 1 + minima;

@@ -122,9 +122,13 @@ INT8_TABLE(groups_step, DOT_4)
 INT8_TABLE(groups_step, DOT_8)
 #endif
 
+#ifdef __AMX_INT8__
+#include "int8_tiles.h"
+#endif
+
 static inline panel_format int8_format(const gg_ints *ints) {
     panel_format f = {.depth = INT8_DEPTH, .step = ints->group, .bias = ints->bias, .convert_b = groups_convert_b,
-                      .minima = ints->minima, .columns = INT8_NR};
+                      .minima = ints->minima, .columns = INT8_NR, .task_columns = NC, .packed_columns = NC_ALL};
 #ifdef GG_VEC_PAIRS
     if (ints->scale_group) return blocks_format(ints);
     const int fit = INT16_MAX / (2 * 127 * ints->max);
@@ -171,6 +175,9 @@ static inline void gemm_use_ints(gemm *g) {
     if (!gemm_has_ints(&g->a) || g->a.pack != pack_along_k) return;
     g->a.pack = pack_ints;
     g->format = int8_format(&g->a.kernels->ints[g->a.type]);
+#ifdef __AMX_INT8__
+    if (g->n >= TILES_LEAST) tiles_format(&g->format);
+#endif
 }
 #else
 static inline void gemm_use_ints(gemm *g) { (void)g; }

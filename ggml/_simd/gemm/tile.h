@@ -9,8 +9,23 @@ enum {
     NR_PAD = (NR + VW - 1) / VW * VW,
     NR_MAX = 14,                    /* the largest NR of all ISAs */
     KC = 256,
+    NC = 512, NC_ALL = 640,
     MICRO_AHEAD = 16,               /* steps between those of a that are read and those that are prefetched */
+#ifdef __AMX_TILE__                 /* a panel of b has at most B_WORDS words for B_UNIT elements of k */
+    B_UNIT = 32, B_WORDS = 49,
+#else
+    B_UNIT = 1, B_WORDS = 1,
+#endif
 };
+
+#ifdef __AMX_TILE__
+/* The shapes of the tile registers, as ldtilecfg reads them. */
+typedef struct tile_shape {
+    uint8_t palette, start, zeros[14];
+    uint16_t bytes[16];             /* of a row */
+    uint8_t rows[16];
+} tile_shape;
+#endif
 
 #ifdef __clang__
 #define GG_UNROLL _Pragma("clang loop unroll(full)")
@@ -35,10 +50,17 @@ typedef void (*micro_fn)(MICRO_ARGS);
 /* A panel format: what panels hold, and the micro-kernels that multiply such panels (gemm.h). */
 struct panel_format {
     const micro_fn (*kernels)[NR_MAX + 1];  /* [vectors of rows, at most MV][columns] */
-    int columns;                            /* the most columns of c that a kernel computes */
+    /* Multiplies a panel of a by two of b, which have n columns, where the columns of c are evenly spaced; or NULL. */
+    void (*pair)(int n, MICRO_ARGS);
+    int columns;                            /* the most columns of c that a kernel computes, */
+    int task_columns, packed_columns;       /* that a task packs for a panel along k, and for several (NC, NC_ALL) */
     int depth;                              /* elements of k of a panel */
     int step, a_words, b_words;             /* elements of k of a step; its words for a row of a and a column of b */
-    void (*convert_b)(const panel_format *format, const float *x, int kn, float *out);  /* NULL: floats */
+    /* Make words of packed floats, kn elements of k of a panel; NULL: the words are floats, or packed at once. */
+    void (*convert_a)(const panel_format *format, const float *x, int kn, float *out);
+    void (*convert_b)(const panel_format *format, const float *x, int kn, float *out);
+    /* A thread calls it before kernels that compute another number of columns, and with 0 after the last; or NULL. */
+    void (*shape)(int columns);
     int bias;                               /* integer panels: the bias of the codes of a, */
     int acc_depth;                          /* the accumulation depth, */
     int scale_group;                        /* the words of codes that share a word of scales (int8_blocks.h), */
@@ -103,7 +125,8 @@ MICRO_SIZES(MICRO, 2)
 static const micro_fn micro_table[][NR_MAX + 1] = {[1] = {MICRO_SIZES(MICRO, 1)}, [2] = {MICRO_SIZES(MICRO, 2)}};
 #undef MICRO
 
-static const panel_format float_panels = {.kernels = micro_table, .columns = NR, .depth = FLOAT_DEPTH, .step = 1,
+static const panel_format float_panels = {.kernels = micro_table, .columns = NR, .task_columns = NC,
+                                          .packed_columns = NC_ALL, .depth = FLOAT_DEPTH, .step = 1,
                                           .a_words = 1, .b_words = 1};
 
 #endif

@@ -22,4 +22,13 @@ GG_CUSTOM_OP(MAP_CUSTOM3, (ggml_tensor *, gg_operand, gg_operand, gg_operand, in
              src[2])
 GG_CUSTOM_OP(CUSTOM, (ggml_tensor *, int, int, void *), dst)
 
+/* The function writes to its result only, so that the node is like any other: graphs with it are prepared. */
+static int op_COMPILED(const gg_work *w, ggml_tensor *dst) {
+    const gg_custom_params *c = custom_params(dst);
+    const int nth = gg_custom_tasks(dst, w->n_threads);
+    for (int ith; (ith = (int)atomic_fetch_add(w->chunk, 1)) < nth;)
+        ((void (*)(ggml_tensor *, int, int, void *))c->function)(dst, ith, nth, c->userdata);
+    return GGML_STATUS_SUCCESS;
+}
+
 #endif

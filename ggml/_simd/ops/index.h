@@ -31,6 +31,7 @@ static int op_GET_ROWS(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *idx = dst->src[1];
     box b;
     int64_t r, r1;
+    const bool single = dst->ne[0] == 1 && dst->type == GGML_TYPE_F32 && a->type == GGML_TYPE_F32;
     if (!tensor_rows(w->kernels, &b, dst, a)) return no_conversion(dst, a->type, dst->type);
     while (gg_claim_chunk(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r, &r1))
         for (row_index at = nth_row(dst, r); r < r1;) {
@@ -40,7 +41,8 @@ static int op_GET_ROWS(const gg_work *w, ggml_tensor *dst) {
             for (int64_t k = 0; k < n; k++, p += idx->nb[0], to += dst->nb[1]) {
                 const int64_t i = index_at(idx, p);
                 if (i < 0 || i >= a->ne[1]) return no_row(dst, i, a->ne[1]);
-                row_copy(&b, to, from + (size_t)i * a->nb[1], b.n[0]);
+                if (single) memcpy(to, from + (size_t)i * a->nb[1], sizeof(float));
+                else row_copy(&b, to, from + (size_t)i * a->nb[1], b.n[0]);
             }
             r += n;
             row_step(dst, &at, n);

@@ -4,12 +4,13 @@
 #include "../runtime/pad_modes.h"
 #include "copy.h"
 
-/* n elements of the source from `from` on, with a step (0: zeros), repeated rep times, at position `at` of the
+/* n elements of the source from `from` on, with a step (0: what fills), repeated rep times, at position `at` of the
  * destination. */
 typedef struct { int64_t at, from, n, rep; int step; } piece;
 enum { PIECES = 3 };
 
-static int assemble(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src, piece p[4][PIECES]) {
+/* fill: the element around the source; NULL: zeros. */
+static int assemble(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src, piece p[4][PIECES], const void *fill) {
     box b[PIECES * PIECES * PIECES * PIECES];
     int n = 0;
     for (int k = 0; k < PIECES * PIECES * PIECES * PIECES; k++) {
@@ -25,7 +26,7 @@ static int assemble(const gg_work *w, ggml_tensor *dst, const ggml_tensor *src, 
             box_dim(&b[n], cut[i]->n, dn, zero ? 0 : cut[i]->step * sn);
             box_dim(&b[n], cut[i]->rep, dn * cut[i]->n, 0);
         }
-        b[n].dst = (char *)dst->data + d, b[n].src = zero ? NULL : (const char *)src->data + s;
+        b[n].dst = (char *)dst->data + d, b[n].src = zero ? fill : (const char *)src->data + s;
         box_plan(&b[n++]);
     }
     boxes_run(w, b, n);
@@ -59,19 +60,19 @@ static int op_PAD(const gg_work *w, ggml_tensor *dst) {
         p[i][0] = (piece){0, 0, left, 1, 0};
         p[i][2] = (piece){left + ne, 0, right, 1, 0};
     }
-    return assemble(w, dst, a, p);
+    return assemble(w, dst, a, p, q->value == 0 ? NULL : &q->value);
 }
 static int op_ROLL(const gg_work *w, ggml_tensor *dst) {
     piece p[4][PIECES];
     for (int i = 0; i < 4; i++) pieces_ring(p[i], dst->ne[i], dst->ne[i], roll_params(dst)->shifts[i]);
-    return assemble(w, dst, dst->src[0], p);
+    return assemble(w, dst, dst->src[0], p, NULL);
 }
 static int op_PAD_REFLECT_1D(const gg_work *w, ggml_tensor *dst) {
     const gg_pad_reflect_params *q = pad_reflect_params(dst);
     const int64_t left = q->before, right = q->after, ne = dst->src[0]->ne[0];
     piece p[4][PIECES] = {{{0, left, left, 1, -1}, {left, 0, ne, 1, 1}, {left + ne, ne - 2, right, 1, -1}}};
     for (int i = 1; i < 4; i++) p[i][0] = (piece){0, 0, dst->ne[i], 1, 1};
-    return assemble(w, dst, dst->src[0], p);
+    return assemble(w, dst, dst->src[0], p, NULL);
 }
 
 #endif

@@ -72,10 +72,29 @@ static int sum_rows_together(const gg_work *w, ggml_tensor *dst, double count) {
         }
     return GGML_STATUS_SUCCESS;
 }
+/* Short rows without gaps: to find each by its number, or to add up a vector that is mostly empty, would take longer
+ * than the sum. */
+enum { SHORT_ROW = 64, FEW = 8 };
+static bool rows_short(const ggml_tensor *a) {
+    return a->type == GGML_TYPE_F32 && a->ne[0] <= SHORT_ROW && gg_contiguous(a);
+}
+static int sum_short_rows(const gg_work *w, ggml_tensor *dst, double count) {
+    const ggml_tensor *a = dst->src[0];
+    const int64_t n = a->ne[0];
+    for EACH_ROW(w, a, r) {
+        const float *x = (const float *)a->data + r * n;
+        double sum = 0;
+        if (n > FEW) sum = sum_row(WHOLE_ROW(n), x);
+        else for (int64_t i = 0; i < n; i++) sum += x[i];
+        ((float *)dst->data)[r] = (float)(sum / count);
+    }
+    return GGML_STATUS_SUCCESS;
+}
 /* dst = row sums / count */
 static int sum_rows(const gg_work *w, ggml_tensor *dst, double count) {
     const ggml_tensor *a = dst->src[0];
     if (rows_interleave(a)) return sum_rows_together(w, dst, count);
+    if (rows_short(a) && gg_contiguous(dst)) return sum_short_rows(w, dst, count);
     const int64_t rows = gg_nrows(a), blocks = row_blocks(a);
     const double *parts = w->wdata;
     sum_parts(w, a, w->wdata);
@@ -171,11 +190,34 @@ static int32_t argmax_row(const gg_argmax_params *q, const row_part *p, const fl
     const int32_t at = index_of_parts(p, own, q->first);
     return at < 0 ? 0 : at;
 }
+/* The same of a short row: the largest of the values as whole numbers in the same order, with their indices behind
+ * them. Branches would be mispredicted. */
+static int32_t argmax_short(const gg_argmax_params *q, int32_t n, const float *x) {
+    const int32_t turn = q->first ? -1 : 0;
+    int64_t largest = INT64_MIN + (uint32_t)turn;        /* of no value: index 0 */
+    bool nan = false;
+    for (int32_t i = 0; i < n; i++) {
+        const float v = x[i] + 0.0f;                     /* -0 is 0 */
+        int32_t bits;
+        memcpy(&bits, &v, sizeof bits);
+        const int64_t ordered = bits ^ (bits >> 31 & INT32_MAX);
+        const int64_t key = ordered * ((int64_t)1 << 32) + (uint32_t)(i ^ turn);
+        nan |= v != v;
+        largest = key > largest ? key : largest;
+    }
+    return nan ? argmax_row(q, WHOLE_ROW(n), x) : (int32_t)(largest & UINT32_MAX) ^ turn;
+}
 static size_t work_ARGMAX(const ggml_tensor *dst, int nth) { return rows_work(dst->src[0], nth); }
 static int op_ARGMAX(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0];
     const row_part part = rows_part(w, a, w->wdata), *p = &part;
     float *tmp[1];
+    if (a->ne[0] <= SHORT_ROW / 2 && rows_short(a) && dst->nb[0] == sizeof(int32_t)) {
+        for EACH_ROW(w, a, r)
+            ((int32_t *)dst->data)[r] = argmax_short(argmax_params(dst), (int32_t)a->ne[0],
+                                                       (const float *)a->data + r * a->ne[0]);
+        return GGML_STATUS_SUCCESS;
+    }
     if (!part_scratch(p, tmp, 1, &a)) return no_memory(a);
     for EACH_ROW_PART(w, p, a, r) {
         const int32_t at = argmax_row(argmax_params(dst), p, part_in(p, a, (row_index){r, 0, 0}, tmp[0]));

@@ -51,9 +51,43 @@ static gg_row_kernel rows_SOFT_MAX(const ggml_tensor *node) {
     const bool f16 = node->src[1] && node->src[1]->type == GGML_TYPE_F16;
     return (gg_row_kernel){.row = row_SOFT_MAX, .f16 = f16 ? 1 << 1 : 0, .by_node = 1 << 2};    /* mask, sinks */
 }
+/* Rows of few elements one behind the other: their exponentials are computed together, and have the same bits. */
+enum { SHORT_LOGITS = 16 };
+static bool logits_short(const ggml_tensor *t) {
+    return t->ne[0] <= SHORT_LOGITS && !t->src[1] && !t->src[2] && t->src[0]->type == GGML_TYPE_F32 &&
+           gg_contiguous(t->src[0]) && gg_contiguous(t);
+}
+static void softmax_short(const float *x, float *y, int64_t n, int64_t rows, float scale) {
+    float e[GG_TILE];
+    for (int64_t r = 0; r < rows; r++) {
+        const float *const v = x + r * n;
+        float m = -GG_INF;
+        for (int64_t i = 0; i < n; i++) m = v[i] * scale > m ? v[i] * scale : m;
+        if (m == -GG_INF) m = 0;
+        for (int64_t i = 0; i < n; i++) e[r * n + i] = v[i] * scale - m;
+    }
+    EACH_VEC(i, rows * n) st(e + i, gg_exp_negative(ld(e + i, rows * n - i)), rows * n - i);
+    for (int64_t r = 0; r < rows; r++) {
+        const double sum = sum_row(WHOLE_ROW(n), e + r * n);
+        const float factor = sum == 0 ? 0 : (float)(1 / sum);
+        for (int64_t i = 0; i < n; i++) y[r * n + i] = e[r * n + i] * factor;
+    }
+}
+static int softmax_short_rows(const gg_work *w, ggml_tensor *dst) {
+    const ggml_tensor *a = dst->src[0];
+    const int64_t n = dst->ne[0], rows = n ? GG_TILE / n : 0;
+    for (int64_t r, r1; n && gg_claim_chunk(w, gg_nrows(dst), rows, &r, &r1);)
+        for (int64_t k; r < r1; r += k) {
+            k = gg_min(rows, r1 - r);
+            softmax_short((const float *)a->data + r * n, (float *)dst->data + r * n, n, k,
+                          soft_max_params(dst)->scale);
+        }
+    return GGML_STATUS_SUCCESS;
+}
 GG_WORK_ROWS(SOFT_MAX)
 static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *mask = dst->src[1];
+    if (logits_short(dst)) return softmax_short_rows(w, dst);
     float *tmp[3];
     const row_part part = rows_part(w, dst, w->wdata), *p = &part;
     if (!part_scratch(p, tmp, 3, (const ggml_tensor *[]){dst, a, mask})) return no_memory(dst);

@@ -1,4 +1,4 @@
-/* The calls of MAP_CUSTOM1 to 3 and CUSTOM, for their kernels and the compute loop. */
+/* The calls of MAP_CUSTOM1 to 3, CUSTOM and COMPILED, for their kernels and the compute loop. */
 #ifndef GG_CUSTOM_LAYOUT_H
 #define GG_CUSTOM_LAYOUT_H
 #include "engine.h"

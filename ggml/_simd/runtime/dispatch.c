@@ -1,4 +1,5 @@
 /* CPU detection and the choice of a kernel table. */
+#define _GNU_SOURCE
 #include "dispatch.h"
 #include "../tables/families.h"
 
@@ -24,7 +25,7 @@ static const struct { const char *name; unsigned leaf, sub; int reg, bit; uint64
     {"bmi2", 7, 0, EBX, 8, 0},          {"avx512f", 7, 0, EBX, 16, 0xe6},    {"avx512dq", 7, 0, EBX, 17, 0xe6},
     {"avx512bw", 7, 0, EBX, 30, 0xe6},  {"avx512vl", 7, 0, EBX, 31, 0xe6},   {"avx512_vbmi", 7, 0, ECX, 1, 0xe6},
     {"avx512_vnni", 7, 0, ECX, 11, 0xe6}, {"avx512_bf16", 7, 1, EAX, 5, 0xe6}, {"avx_vnni", 7, 1, EAX, 4, 6},
-    {"amx_int8", 7, 0, EDX, 25, 0x600e6},
+    {"amx_bf16", 7, 0, EDX, 22, 0x600e6}, {"amx_tile", 7, 0, EDX, 24, 0x600e6}, {"amx_int8", 7, 0, EDX, 25, 0x600e6},
 };
 bool gg_cpu_has(const char *name) {
     for (size_t i = 0; i < sizeof features / sizeof *features; i++)
@@ -39,6 +40,21 @@ bool gg_cpu_has(const char *name) {
 #define HAS_avx512 \
     (HAS_avx2 && gg_cpu_has("avx512f") && gg_cpu_has("avx512bw") && gg_cpu_has("avx512dq") && gg_cpu_has("avx512vl"))
 #define HAS_avx512vnni (HAS_avx512 && gg_cpu_has("avx512_vnni"))
+#define HAS_amx (HAS_avx512vnni && gg_cpu_has("amx_tile") && gg_cpu_has("amx_bf16") && gg_cpu_has("amx_int8") \
+    && tiles_allowed())
+
+/* Linux saves the tiles' registers of a process that has asked for that. It refuses where a thread has a signal stack
+ * that is too small for them. */
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+static bool tiles_allowed(void) {
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    return !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA);
+}
+#else
+static bool tiles_allowed(void) { return false; }
+#endif
 
 #elif defined GG_ARCH_ARM
 #if defined __linux__
@@ -97,15 +113,16 @@ bool gg_cpu_has(const char *name) { (void)name; return false; }
 /* install_<isa>, one a row: calls gg_install_<unit>_<isa> of each compile unit, or that of the base. */
 #define DECLARE(unit, isa, families) void gg_install_##unit##_##isa(gg_kernels *k);
 #define INSTALL(unit, isa, families) gg_install_##unit##_##isa(k);
-#define ISA(name, needs, arch, base) IF_##arch(GG_UNITS(DECLARE, name, base) \
-    static void install_##name(gg_kernels *k) { GG_UNITS(INSTALL, name, base) } \
+#define ISA(name, needs, arch, base, bytes) IF_##arch(GG_UNITS(DECLARE, name, bytes, base) \
+    static void install_##name(gg_kernels *k) { GG_UNITS(INSTALL, name, bytes, base) } \
     static bool has_##name(void) { return HAS_##name; })
 #include "../tables/isa.h"
 #undef ISA
 
 static const struct { const char *name, *needs; bool (*has)(void); void (*install)(gg_kernels *k); } rows[] = {
 #define COMMA ,
-#define ISA(name, needs, arch, base) IF_##arch({#name COMMA needs COMMA has_##name COMMA install_##name} COMMA)
+#define ISA(name, needs, arch, base, bytes) \
+    IF_##arch({#name COMMA needs COMMA has_##name COMMA install_##name} COMMA)
 #include "../tables/isa.h"
 #undef ISA
 };

@@ -16,8 +16,9 @@
 #include "pages.h"
 #include <stdlib.h>
 
-/* On one thread, nodes of fewer elements than SMALLEST gain less by a chain than it takes to make it. */
-enum { WINDOW = 8, SMALLEST = 256 };
+/* On one thread, nodes of fewer elements than SMALLEST gain less by a chain than it takes to make it. MANY rows of
+ * fewer than SHORT elements take less time node by node, unless all of a chain is one row. */
+enum { WINDOW = 8, SMALLEST = 256, SHORT = 64, MANY = 64 };
 
 static _Atomic bool enabled = true;
 bool gg_fuse_enabled(void) { return enabled; }
@@ -186,6 +187,7 @@ static void examine_operands(member *m, const gg_kernels *k) {
     const ggml_tensor *const t = m->node;
     const gg_row_kernel kernel = k->rows[t->op] ? k->rows[t->op](t) : (gg_row_kernel){.tile = NULL};
     if ((!kernel.tile && !kernel.row) || t->type != GGML_TYPE_F32 || !packed_rows(t) || !elements_apart(t)) return;
+    bool flat = !kernel.row && gg_contiguous(t);
     m->at[0] = m->results = m->all = span_of(t);
     for (int i = 1; i <= GG_CHAIN_SOURCES; i++) m->at[i] = (span){0, 0};
     for (int i = GG_CHAIN_SOURCES; i < GGML_MAX_SRC; i++)
@@ -201,7 +203,9 @@ static void examine_operands(member *m, const gg_kernels *k) {
         if (!(kernel.by_node & bit) && s->ne[0] != t->ne[0] && (kernel.row || ++m->filled > GG_CHAIN_FILLED)) return;
         m->at[i + 1] = span_of(s), m->all = hull(m->all, m->at[i + 1]);
         if (clash(m, 0, m, i + 1)) return;
+        flat &= gg_nelements(s) == 1 || (gg_same_shape(s, t) && gg_contiguous(s));
     }
+    if (!flat && t->ne[0] < SHORT && gg_nrows(t) >= MANY) return;
     m->kernel = kernel, m->whole = kernel.row != NULL;
 }
 /* Whether a step can be part of a chain. Most are asked only if another one uses what they compute. */

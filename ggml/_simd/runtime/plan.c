@@ -37,7 +37,8 @@ static bool runs(const ggml_tensor *t) {
     return t->flags & GGML_TENSOR_FLAG_COMPUTE && gg_op_computes(t->op) && !gg_is_empty(t);
 }
 static int node_threads(const ggml_tensor *t, double cost, int n) {
-    if (n > 1 && has_flag(t, GG_FLAG_CALLBACK) && gg_custom_tasks(t, n) < n) return gg_custom_tasks(t, n);
+    const bool calls = t->op == GGML_OP_COMPILED || has_flag(t, GG_FLAG_CALLBACK);
+    if (n > 1 && calls && gg_custom_tasks(t, n) < n) return gg_custom_tasks(t, n);
     return gg_worth_sharing(cost, n) ? n : 1;
 }
 int gg_until_callback(ggml_tensor **nodes, int n) {

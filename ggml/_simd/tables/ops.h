@@ -146,3 +146,4 @@ OP(160, ERF,             "erf(x)",                 elementwise, UNARY,         P
 OP(170, COMPARE,         "compare(x,y)",           compare,     COMPARE,       PER_ELEMENT(5), 0,     GRAD)
 OP(171, SELECT,          "x?y:z",                  compare,     SELECT,        PER_ELEMENT(6), A | B | C, GRAD)
 OP(172, CHANNEL_NORM,    "norm(x)*y+z",            norm,        CHANNEL_NORM,  PER_ELEMENT(9), A,     WORK)
+OP(173, COMPILED,        "compiled(x)",            custom,      CUSTOM,        SPLIT,          0,     0)

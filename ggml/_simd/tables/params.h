@@ -155,7 +155,8 @@ OF(CONCAT, concat)
 
 PARAMS(pad,
     I32S(ends, 8)                                               /* before and after each dimension */
-    I32(mode))                                                  /* GG_PAD_*; in the C library 0 or 1, circular */
+    I32(mode)                                                   /* GG_PAD_*; in the C library 0 or 1, circular */
+    F32(value))                                                 /* GG_PAD_ZERO, f32: what is put around the tensor */
 OF(PAD, pad)
 
 PARAMS(pad_reflect, I32(before) I32(after))
@@ -236,3 +237,4 @@ OF(MAP_CUSTOM1, custom)
 OF(MAP_CUSTOM2, custom)
 OF(MAP_CUSTOM3, custom)
 OF(CUSTOM, custom)
+OF(COMPILED, custom)

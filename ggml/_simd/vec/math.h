@@ -273,7 +273,7 @@ static inline gg_bell gg_bell_of(vf x) {
 }
 /* m exp(-x*x/2) for x < 0, 1 minus that for x > 0, where f32 precision is enough */
 static inline vf gg_bell_side(gg_bell g, vm below, vf m) {
-    const vf s = gg_times_pow2(vf_set1(1), g.n);
+    const vf s = gg_times_pow2(vf_set1(1), vf_max(vf_set1(-60), g.n));  /* subnormal numbers would take long */
     return vf_select(below, vf_fma(m, g.q, m), vf_fnma(m, vf_fma(s, g.q, s), vf_set1(1)));
 }
 static inline vf gg_bell_scale(gg_bell g, vm below, vf y) { return vf_ldexp(y, vf_select(below, g.n, vf_zero())); }
@@ -287,9 +287,11 @@ static inline vf v_gelu_erf(vf x) {
     const gg_bell g = gg_bell_of(x);
     const vm near = vf_lt(g.t, vf_set1(0.7f));                         /* Phi is close to 1/2 there */
     const vm below = vm_and(vf_lt(x, vf_zero()), vm_not(near));
+    const vm gone = vm_and(below, vf_gt(g.t, vf_set1(14.5f)));        /* to scale these to 0 would take long */
     x = vf_max(vf_set1(-200), x);
     const vf half = vf_fma(x, gg_phi_slope(vf_mul(g.t, g.t)), vf_set1(0.5f));
-    return gg_bell_scale(g, below, vf_mul(x, vf_select(near, half, gg_bell_side(g, below, gg_mills(g.t)))));
+    const vf phi = vf_select(near, half, gg_bell_side(g, below, gg_mills(g.t)));
+    return gg_bell_scale(g, vm_and(below, vm_not(gone)), vf_mul(x, vf_select(gone, vf_zero(), phi)));
 }
 /* erf(x) = 1 - exp(-x p(x)); where x is small, 2 (Phi(t) - 1/2) with t = x sqrt(2); beyond 3.95, it is 1 */
 static inline vf v_erf(vf x) {

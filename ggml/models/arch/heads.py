@@ -13,6 +13,7 @@ import ggml
 from ..files.config import Config
 
 DENSE = ("dense_2", "dense_3")
+CLASSES = ("cls", "cls.output")  # a hidden layer and the classes; a file with one of them has the classes in it
 YES_NO = ("yes", "no")
 
 
@@ -22,7 +23,7 @@ def rows_of(weights: Any, name: str) -> int:
 
 
 def has_classes(weights: Any) -> bool:
-    return "cls.weight" in weights or "cls.output.weight" in weights
+    return any(name + ".weight" in weights for name in CLASSES)
 
 
 def has_dense(weights: Any) -> bool:
@@ -34,17 +35,37 @@ def pooled_by(config: Config) -> str:
     return "mean" if config.arch == "modern-bert" else "last" if config.causal else "cls"
 
 
+def pooling_of(config: Config) -> str:
+    """What makes an embedding of the tokens' states where nobody says otherwise: "mean", "cls" or "last"."""
+    return {"none": "mean", "rank": pooled_by(config)}.get(config.pooling, config.pooling)
+
+
+def matrices(weights: Any) -> list[str]:
+    """The names of the matrices of heads that the file has."""
+    return [name for name in (*CLASSES, *DENSE) if name + ".weight" in weights]
+
+
+def n_classes(weights: Any) -> int:
+    """The number of classes."""
+    return rows_of(weights, next(name for name in reversed(CLASSES) if name + ".weight" in weights))
+
+
 def classes(g: Any, x: Any) -> Any:
     """The scores of the classes, [classes, M]; of the classes "yes" and "no" their probabilities."""
+    y = scores(g, x)
+    return ggml.ggml_soft_max(g.ctx, y) if g.config.labels == YES_NO else y
+
+
+def scores(g: Any, x: Any) -> Any:
+    """The scores of the classes, [classes, M]."""
     c, n = g.config, len(g.config.labels)
-    last = "cls.output" if g.has("cls.output.weight") else "cls"
-    if last == "cls.output" and g.has("cls.weight"):
-        x = g.linear(x, "cls", rows_of(g.weights, "cls"))
+    *before, last = (name for name in CLASSES if g.has(name + ".weight"))
+    for name in before:
+        x = g.linear(x, name, rows_of(g.weights, name))
         x = ggml.ggml_gelu_erf(g.ctx, x) if c.arch == "modern-bert" else ggml.ggml_tanh(g.ctx, x)
         if g.has("cls.norm.weight"):
             x = g.layer_norm(x, "cls.norm")
-    y = g.linear(x, last, n or rows_of(g.weights, last))
-    return ggml.ggml_soft_max(g.ctx, y) if c.labels == YES_NO else y
+    return g.linear(x, last, n or rows_of(g.weights, last))
 
 
 def dense(g: Any, x: Any) -> Any:

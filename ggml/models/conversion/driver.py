@@ -16,6 +16,7 @@ from ..._io import quantization
 from ..._io.files import check_outputs, write_file
 from ..._io.quantization import MIXES, Request
 from ..._io.tensor_types import NUMBERS, PLAIN, TYPES
+from ..._owners import Held
 from .checkpoint import Checkpoint
 from .images import plan_images
 from .parts import Keys
@@ -109,9 +110,10 @@ def write(
     progress: bool,
 ) -> None:
     """Writes a planned file."""
-    file: Any = ggml.gguf_init_empty()
-    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+    files, contexts = Held(ggml.gguf_free), Held(ggml.ggml_free)
     try:
+        file = files.new(ggml.gguf_init_empty)
+        ctx = contexts.new(ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         for name, weight in weights.items():
             tensor = new_tensor(ctx, weight.shape, weight.kind)
             ggml.ggml_set_name(tensor, name.encode())
@@ -143,8 +145,8 @@ def write(
 
         write_file(out, body)
     finally:
-        ggml.gguf_free(file)
-        ggml.ggml_free(ctx)
+        files.free()
+        contexts.free()
 
 
 def main_type(types: dict[str, int]) -> int:

@@ -12,7 +12,8 @@ import numpy as np
 import ggml
 
 from ..._errors import rename
-from ..._owners import Owner
+from ..._owners import Held, Owner
+from ..files.large_pages import in_large_pages, is_tied
 from ..files.model_file import ModelFile
 from .checkpoint import Checkpoint
 from .clip_example import is_example, read_example
@@ -73,9 +74,9 @@ class FolderFile(Owner):
         self.path = os.fsdecode(path)
         self.tensors: dict[str, Any] = {}
         self.places: dict[str, tuple[str, int]] = {}
-        self.mapped: list[Any] = []  # GGUF contexts: none
-        self._buffers: list[Any] = []
-        self._ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        self._values: dict[str, np.ndarray] = {}  # those in the pages of shards
+        self._contexts, self._buffers = Held(ggml.ggml_free), Held(ggml.ggml_backend_buffer_free)
+        self._ctx = self._contexts.new(ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         try:
             with warnings.catch_warnings(record=True) as caught:
                 self._open(mmap, plan or plan_text)
@@ -108,28 +109,37 @@ class FolderFile(Owner):
         memory, part = None, weight.part
         stays = len(weight.parts) == 1 and part.unchanged and weight.parts[0].scales is None
         if mmap and stays and weight.kind == weight.source and weight.parts[0].offset % ALIGNMENT == 0:
-            memory = checkpoint.read(weight.parts[0])
+            memory = self._values[name] = checkpoint.read(weight.parts[0])
             self.places[name] = weight.parts[0].path, weight.parts[0].offset
         if memory is None:
             matrices = weight.matrices(checkpoint)
             kept = weight.kind == weight.source
             change = as_floats if weight.kind == ggml.GGML_TYPE_F32 else (lambda m: m) if kept else as_bf16
             memory = np.concatenate([change(m).reshape(-1) for m in matrices])
+        self._place(name, new_tensor(self._ctx, weight.shape, weight.kind), memory)
+
+    def _place(self, name: str, tensor: Any, memory: np.ndarray) -> None:
+        """Makes a tensor, whose values lie in memory, that of a name."""
         data: Any = memory
-        buffer = ggml.ggml_backend_cpu_buffer_from_ptr(data, memory.nbytes)
-        self._buffers.append(buffer)
-        tensor = self.tensors[name] = new_tensor(self._ctx, weight.shape, weight.kind)
+        buffer = self._buffers.new(ggml.ggml_backend_cpu_buffer_from_ptr, data, memory.nbytes)
         ggml.ggml_set_name(tensor, name.encode())
         ggml.ggml_backend_tensor_alloc(buffer, tensor, memory.ctypes.data)
+        self.tensors[name] = tensor
+
+    def use_large_pages(self) -> bool:
+        """Copies weights to large pages; whether other tensors took the place of some."""
+        moved = False
+        for name, copy in in_large_pages(self._values, is_tied(self.tensors)):
+            self._place(name, ggml.ggml_dup_tensor(self._ctx, self.tensors[name]), copy)
+            moved = True
+        return moved
 
     def close(self) -> None:
         """Releases the memory and the mappings."""
         self.tensors.clear()
-        while self._buffers:
-            ggml.ggml_backend_buffer_free(self._buffers.pop())
-        if self._ctx is not None:
-            ggml.ggml_free(self._ctx)
-            self._ctx = None
+        self._values.clear()
+        self._buffers.free()
+        self._contexts.free()
 
 
 class ExampleFile(FolderFile):

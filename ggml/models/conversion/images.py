@@ -14,6 +14,7 @@ import numpy as np
 import ggml
 
 from ..._errors import bare as bare_message
+from ..._owners import Held
 from ..vision import PROJECTORS as VISION
 from ..vision.encoder import ROPE_BASE
 from ..vision.gemma4v import BASE, TOKENS
@@ -817,8 +818,9 @@ def check_images(checkpoint: Checkpoint, keys: Keys, weights: Mapping[str, Weigh
     Raises:
         ValueError: a key or tensor is missing or wrong, or a tensor is not used.
     """
-    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+    contexts = Held(ggml.ggml_free)
     try:
+        ctx = contexts.new(ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         row, config = vision_config(keys, checkpoint.folder)
         tensors = Recorded({w.name: new_tensor(ctx, w.shape, w.kind) for w in weights.values()})
         across = smallest(row, config)
@@ -833,7 +835,7 @@ def check_images(checkpoint: Checkpoint, keys: Keys, weights: Mapping[str, Weigh
         text = bare_message(error).removeprefix("convert: ").removeprefix(f"{checkpoint.folder}: ")
         raise ValueError(f"convert: {checkpoint.folder}: {text}") from None
     finally:
-        ggml.ggml_free(ctx)
+        contexts.free()
 
 
 def plan_images(checkpoint: Checkpoint) -> tuple[Keys, dict[str, Weight]]:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..._errors import named
 from ..._extras import require
 from ..._io.files import save
 from ..._io.gguf_write import _write_to_file
+from ..._owners import Held
 from ..files.model_file import ModelFile
 from .checkpoint import Checkpoint, Shards
 from .fields import Fields, read_json
@@ -179,9 +180,9 @@ def of_pattern(config: Fields, setting: str, module: str, default: float) -> flo
 
 def write_adapter(out: str, arch: str, alpha: float, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes a GGUF file with an adapter."""
-    file: Any = ggml.gguf_init_empty()
-    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    files, contexts = Held(ggml.gguf_free), Held(ggml.ggml_free)
     try:
+        file, ctx = files.new(ggml.gguf_init_empty), contexts.new(ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
         for key, value in {"general.architecture": arch, "general.type": "adapter", "adapter.type": "lora"}.items():
             ggml.gguf_set_val_str(file, key, value)
         ggml.gguf_set_val_f32(file, "adapter.lora.alpha", alpha)
@@ -192,8 +193,8 @@ def write_adapter(out: str, arch: str, alpha: float, tensors: Mapping[str, np.nd
         with named("convert", out):
             _write_to_file(file, os.fsencode(out), False)
     finally:
-        ggml.gguf_free(file)
-        ggml.ggml_free(ctx)
+        files.free()
+        contexts.free()
 
 
 # ---- GGUF to PEFT ----------------------------------------------------------------------------------------------------
@@ -219,12 +220,11 @@ def to_peft(path: str, out: str, base: str | os.PathLike[str] | None) -> None:
     ranks = {name: len(module.a) for name, module in modules.items()}
     rank = Counter(ranks.values()).most_common(1)[0][0]
     others = {name: n for name, n in ranks.items() if n != rank}
-    ends = {name.rpartition(".")[2] for name in modules}
-    every = all(name in modules for name in names if name.rpartition(".")[2] in ends)
     config = {
-        "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": model.checkpoint.folder, "r": rank,
-        "lora_alpha": alpha or rank, "lora_dropout": 0.0, "bias": "none", "inference_mode": True, "use_rslora": False,
-        "target_modules": sorted(ends if every else modules), "rank_pattern": others,
+        "peft_type": "LORA", "task_type": task_of(model.config), "base_model_name_or_path": model.checkpoint.folder,
+        "r": rank, "lora_alpha": alpha or rank, "lora_dropout": 0.0, "bias": "none", "inference_mode": True,
+        "use_rslora": False,
+        "target_modules": sorted({shortest(name, modules, names) for name in modules}), "rank_pattern": others,
         "alpha_pattern": {} if alpha else others,
         "fan_in_fan_out": any(place.part.transposed for name in modules for place in model.places(name)),
     }  # fmt: skip
@@ -237,6 +237,23 @@ def to_peft(path: str, out: str, base: str | os.PathLike[str] | None) -> None:
 
     save(os.path.join(out, WEIGHTS), memoryview(packed(tensors, {"format": "pt"})), "convert")
     save(os.path.join(out, CONFIG), memoryview(json.dumps(config, indent=2).encode()), "convert")
+
+
+def shortest(name: str, modules: Collection[str], names: Sequence[str]) -> str:
+    """The shortest end of a module's name that no other of the names has but those of modules."""
+    parts = name.split(".")
+    ends = (".".join(parts[i:]) for i in reversed(range(len(parts))))
+    return next(end for end in ends if all(n in modules for n in names if n == end or n.endswith("." + end)))
+
+
+def task_of(config: Fields) -> str | None:
+    """What PEFT calls that for which a model is made; None for a classifier, to which it would add copies of heads."""
+    (name, *_) = config.array("architectures", str, default=["ForCausalLM"])
+    if name.endswith("Classification"):
+        return None
+    if name.endswith("Model") and not name.endswith("LMHeadModel"):
+        return "FEATURE_EXTRACTION"
+    return "SEQ_2_SEQ_LM" if config.flag("is_encoder_decoder", False) else "CAUSAL_LM"
 
 
 def of_place(model: Base, place: Place, pair: tuple[np.ndarray, np.ndarray]) -> Module:

@@ -16,6 +16,7 @@ import ggml
 
 from ..._errors import bare as bare_message
 from ..._io.tensor_types import UNCHANGED
+from ..._owners import Held
 from ..arch import FAMILIES, caches_of, heads
 from ..arch.base import Builder, Inputs
 from ..arch.further import build_further, config_of_further
@@ -340,8 +341,9 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
     family = FAMILIES[row.arch]
     if "token_embd.weight" not in weights:
         raise ValueError(f"convert: {checkpoint.folder}: no tensor becomes 'token_embd.weight'")
-    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+    contexts = Held(ggml.ggml_free)
     try:
+        ctx = contexts.new(ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         config = read_config(keys, row.arch, weights["token_embd.weight"].shape[0], checkpoint.folder, family)
         declared = keys.get(f"{row.arch}.vocab_size", config.n_vocab)
         if declared > config.n_vocab:
@@ -377,7 +379,7 @@ def check(checkpoint: Checkpoint, keys: Mapping[str, Any], weights: Mapping[str,
         text = bare_message(error).removeprefix("convert: ").removeprefix(f"{checkpoint.folder}: ")
         raise ValueError(f"convert: {checkpoint.folder}: {text}") from None
     finally:
-        ggml.ggml_free(ctx)
+        contexts.free()
 
 
 class Recorded(dict[str, Any]):

@@ -1,4 +1,4 @@
-"""Weights of mapped files in pages of 2 MiB.
+"""Weights of mapped files and folders in pages of 2 MiB.
 
 A step of one token reads all weights once. In pages of 4 KiB, as files are mapped, a processor spends a part of that
 time on looking up where they are, in a virtual machine up to half.
@@ -6,10 +6,13 @@ time on looking up where they are, in a virtual machine up to half.
 
 from __future__ import annotations
 
+import mmap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 import ggml
 
@@ -17,6 +20,8 @@ BLOCK = 32 << 20  # bytes that one call copies
 SECONDS = 1.0  # after which the rest stays: a virtual machine may get memory at less than half a gigabyte a second
 LEAST = 32 << 20  # bytes of weights: fewer are found without delay
 GAP = 4096  # bytes between tensors that lie side by side
+PIECES = 16  # of a tensor of a folder
+ALIGNMENT = 64  # bytes, of its copy
 KEPT = 8  # memory of which a part of 1 / KEPT stays free
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 OUTPUT, TABLE, EXPERTS = b"output.weight", b"token_embd.weight", b"_exps."
@@ -75,11 +80,7 @@ def use_large_pages(files: Sequence[Any]) -> None:
     """
     tied = not any(ggml.gguf_find_tensor(file, OUTPUT) >= 0 for file in files)
     ranges = [(part, file) for file in files for part in _ranges(file, tied)]
-    total_size = sum(part.end - part.start for part, _ in ranges)
-    if total_size < LEAST or not has_large_pages():
-        return
-    free, total = free_memory()
-    if free - total_size < total // KEPT:
+    if not _is_worthwhile(sum(part.end - part.start for part, _ in ranges)):
         return
     end = time.monotonic() + SECONDS
     for part, file in sorted(ranges, key=lambda pair: pair[0].experts):
@@ -87,6 +88,43 @@ def use_large_pages(files: Sequence[Any]) -> None:
             if time.monotonic() > end:
                 return
             ggml.ext.gguf_use_large_pages(file, start, min(BLOCK, part.end - start))
+
+
+def _is_worthwhile(size: int) -> bool:
+    """Whether so many bytes of weights are not few, and the system has large pages and memory for them."""
+    if size < LEAST or not has_large_pages():
+        return False
+    free, total = free_memory()
+    return free - size >= total // KEPT
+
+
+def is_tied(names: Collection[str]) -> bool:
+    """Whether a model with tensors of these names has no output matrix: the embedding is that too."""
+    return OUTPUT.decode() not in names
+
+
+def in_large_pages(values: Mapping[str, np.ndarray], tied: bool) -> Iterator[tuple[str, np.ndarray]]:
+    """Copies of tensors of mapped shards in large pages, with their names: of which, see use_large_pages."""
+    rows = {row.decode() for row in (ROWS if tied else (TABLE, *ROWS))}
+    chosen = {name: array for name, array in values.items() if name not in rows}
+    sizes = [-(-array.nbytes // ALIGNMENT) * ALIGNMENT for array in chosen.values()]
+    if not _is_worthwhile(sum(sizes)):
+        return
+    try:
+        pages = mmap.mmap(-1, sum(sizes), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    except OSError:  # the system has no such pages, or no memory
+        return
+    end, at = time.monotonic() + SECONDS, 0
+    for name in sorted(chosen, key=lambda name: EXPERTS.decode() in name):
+        if time.monotonic() > end:
+            return
+        array = chosen[name]
+        copy = np.frombuffer(pages, array.dtype, array.size, at).reshape(array.shape)
+        for source, place in zip(np.array_split(array.reshape(-1), PIECES), np.array_split(copy.reshape(-1), PIECES)):
+            place[:] = source  # an interrupt comes between two of them
+        at += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        yield name, copy
 
 
 class Part(NamedTuple):

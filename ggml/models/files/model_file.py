@@ -14,6 +14,7 @@ import ggml
 from ..._errors import bare, rename
 from ..._io.gguf_types import TYPES as VALUE_TYPES
 from ..._owners import Owner, free_all, keep_in
+from .large_pages import use_large_pages
 
 PART = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 
@@ -158,6 +159,11 @@ class ModelFile(Owner):
             if mmap:
                 self.places[name] = (path, ggml.gguf_get_data_offset(handle) + ggml.gguf_get_tensor_offset(handle, i))
         return handle
+
+    def use_large_pages(self) -> bool:
+        """Moves weights to large pages, at the same addresses; whether other tensors took the place of some: no."""
+        use_large_pages(self.mapped)
+        return False
 
     def close(self) -> None:
         """Releases the memory or the mapping."""

@@ -13,6 +13,7 @@ from ..run.runner import Runner
 from ..text.keys import PREFIX, special_id
 
 MODEL = PREFIX + "model"
+RERANK = "tokenizer.chat_template.rerank"
 NO_VOCABULARY = (None, "no_vocab", "none")  # values of MODEL; None: the file does not have the key
 
 
@@ -98,6 +99,19 @@ class Prompts:
         if bad:
             raise ValueError(f"{caller}: token {bad[0]}: need ids from 0 to {self.runner.config.n_vocab - 1}")
         return ids
+
+    def answering(self, query: str | bytes, document: str | bytes) -> list[int]:
+        """The token ids of a query and a document: by the file's template for it, else as a pair with a separator."""
+        template = self.runner.metadata.get(RERANK)
+        if template is None:
+            return self.tokenizer.pair(query, document)
+        return self.tokenizer.filled(template, {"query": query, "document": document})
+
+    def types(self, ids: Sequence[int]) -> list[int]:
+        """Which text of a pair each token is of: what follows the first separator is of the second."""
+        separator = self.tokenizer.separator if self.has_vocabulary() else None
+        end = ids.index(separator) + 1 if separator is not None and separator in ids else len(ids)
+        return [0] * end + [1] * (len(ids) - end)
 
     def tokenize(self, text: str | bytes, add_bos: bool | None = None, special: bool = False) -> list[int]:
         """Splits a text into tokens.

@@ -31,33 +31,39 @@ class Translating:
         return text
 
     def advance(self, texts: Sequence[Generation]) -> dict[Generation, Exception]:
-        """Gives each of some texts its next token; none fails alone."""
+        """Gives each of some texts its next token, in one step where they have the same adapter; none fails alone."""
+        self.runner.check("generate")
+        sequences = self.runner.decodings
+        assert sequences is not None
+        new = [text for text in texts if text.cached is None]
+        for text in new:
+            text.cached = 0 if sequences.knows(text.prompt_ids, text.adapter) is None else len(text.prompt_ids)
+        asked, readings = [], sequences.read([(text.prompt_ids, text.adapter) for text in new])
         for text in texts:
-            self.runner.check("generate")
             if len(text.context) > self.runner.n_ctx:
                 text.close()
                 raise RuntimeError(
                     f"generate: the context of {self.runner.n_ctx} tokens is full: generate with overflow='stop'"
                 )
-            sequences = self.runner.decodings
-            assert sequences is not None
             lacking = self._lacking(sequences, text)
             assert text.sequence is not None and (held := sequences.items[text.sequence]) is not None
-            # a filter may call the model: the logits are kept before the token is chosen
-            logits = held.append(lacking)[-1].copy()
+            asked.append((held, lacking))
+        del readings  # the sequences have them
+        # a filter may call the model: all logits are kept before a token is chosen
+        for text, logits in zip(texts, sequences.append(asked), strict=True):
             text.accept(logits)
         return {}
 
     def together(self, texts: Sequence[Generation]) -> Generator[tuple[int, str], None, None]:
-        """Pieces of several texts, up to n_seq of which are written in turns; see Generating.decode_together."""
+        """Pieces of several texts, up to n_seq of which are written together; see Generating.decode_together."""
         waiting, active = deque(enumerate(texts)), list[tuple[int, Generation]]()
         while waiting or active:
             while waiting and len(active) < self.runner.n_seq:
                 active.append(waiting.popleft())
+            with self.runner.lock:
+                if going := [text for _, text in active if text.finish_reason is None]:
+                    self.advance(going)
             for index, text in active:
-                if text.finish_reason is None:
-                    with self.runner.lock:
-                        self.advance([text])
                 while text.pending:
                     yield index, text.pending.pop(0)
             active = [item for item in active if item[1].finish_reason is None]
@@ -65,8 +71,6 @@ class Translating:
     def _lacking(self, sequences: Decodings, text: Generation) -> list[int]:
         """Gives a text a sequence; returns the tokens that it lacks."""
         read, adapter = text.prompt_ids, text.adapter
-        if text.cached is None:
-            text.cached = 0 if sequences.knows(read, adapter) is None else len(read)
         if text.sequence is None:
             text.sequence = sequences.free(read, adapter)
         sequences.claim(text.sequence, text)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .encoder_decoder import Decoding, Reading, loaded
+import numpy as np
+
+from .decoder import STEP
+from .encoder_decoder import Decoding, Reading, Steps, loaded
 from .sequences import common_length
 from .whole_texts import states_of
 
@@ -25,6 +29,8 @@ class Decodings:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
+        self._ahead: weakref.WeakSet[Reading] = weakref.WeakSet()  # what was read for texts that have no sequence yet
+        self._steps = Steps(runner.run, runner.threads, 2 * runner.n_seq + 2)
         self.items: list[Decoding | None] = [None] * runner.n_seq
         self.owners: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.parked: weakref.WeakKeyDictionary[Any, Decoding] = weakref.WeakKeyDictionary()
@@ -33,6 +39,8 @@ class Decodings:
         """Empties all sequences; the texts that go on compute what they held again."""
         self.owners.clear()
         self.parked.clear()
+        self._steps.forget()
+        self._ahead = weakref.WeakSet()
         self.items[:] = [None] * len(self.items)
 
     def claim(self, number: int, owner: Any) -> None:
@@ -65,7 +73,27 @@ class Decodings:
 
     def knows(self, read: Sequence[int], adapter: str | None) -> Reading | None:
         """What was read already, if it is this text."""
-        return next((held.reading for held in self._all() if has_read(held.reading, read, adapter)), None)
+        readings = itertools.chain((held.reading for held in self._all()), list(self._ahead))
+        return next((reading for reading in readings if has_read(reading, read, adapter)), None)
+
+    def read(self, texts: Sequence[tuple[Sequence[int], str | None]]) -> list[Reading]:
+        """What is read of texts with their adapters; those that nobody knows are read together.
+
+        It is known as long as the caller holds it.
+        """
+        keys, found = [(adapter or "", tuple(ids)) for ids, adapter in texts], dict[tuple, Reading]()
+        for key, text in zip(keys, texts, strict=True):
+            if (known := self.knows(*text)) is not None:
+                found[key] = known
+        order = sorted(set(keys) - found.keys(), key=lambda key: (key[0], len(key[1]), key[1]))
+        while order:  # texts of similar length, of about STEP tokens in all
+            name, longest = order[-1]
+            group = [key for key in order[-max(1, STEP // len(longest)) :] if key[0] == name]
+            del order[-len(group) :]
+            found.update(zip(group, self._read([ids for _, ids in group], name or None), strict=True))
+        for reading in found.values():
+            self._ahead.add(reading)
+        return [found[key] for key in keys]
 
     def prepare(self, number: int, read: Sequence[int], ids: Sequence[int], adapter: str | None = None) -> list[int]:
         """Prepares a sequence to hold some tokens while it reads a text.
@@ -76,6 +104,19 @@ class Decodings:
         held = self._after_reading(number, read, adapter)
         held.shorten(common_length(held.ids, ids[:-1]))
         return list(ids[len(held.ids) :])
+
+    def append(self, texts: Sequence[tuple[Decoding, Sequence[int]]]) -> list[np.ndarray]:
+        """Appends tokens to texts, together where they have the same adapter.
+
+        Returns:
+            For each text the logits after its last token, f32 [n_vocab].
+        """
+        found = [np.empty(0)] * len(texts)
+        for adapter in dict.fromkeys(held.reading.adapter for held, _ in texts):
+            group = [i for i, (held, _) in enumerate(texts) if held.reading.adapter == adapter]
+            for i, logits in zip(group, self._steps.append([texts[i] for i in group]), strict=True):
+                found[i] = logits[-1].copy()
+        return found
 
     def begun(self, number: int, read: Sequence[int]) -> Decoding:
         """Takes a sequence from its owner; it holds no tokens and reads a text."""
@@ -112,7 +153,7 @@ class Decodings:
     def load(self, number: int, state: memoryview) -> None:
         """Makes a sequence hold what Decoding.save returned; nothing changes if that can't be read."""
         runner = self._runner
-        found = loaded(runner.parts(), state, runner.run, runner.threads, runner.n_ctx)
+        found = loaded(runner.parts(), state, self._steps, runner.n_ctx)
         self.claim(number, None)
         self.items[number] = found
 
@@ -120,20 +161,22 @@ class Decodings:
         """What a sequence holds that reads a text."""
         held = self.items[number]
         if held is None or not has_read(held.reading, read, adapter):
-            held = self.items[number] = self._new(self.knows(read, adapter) or self._read(read, adapter))
+            held = self.items[number] = self._new(self.read([(read, adapter)])[0])
         return held
 
     def _all(self) -> Iterator[Decoding]:
         return (held for held in (*self.items, *self.parked.values()) if held is not None)
 
-    def _read(self, read: Sequence[int], adapter: str | None) -> Reading:
+    def _read(self, texts: Sequence[Sequence[int]], adapter: str | None) -> list[Reading]:
         runner, parts = self._runner, self._runner.parts()
-        states = states_of(runner, [read], adapter=adapter)[0].copy()
-        return Reading(parts, read, adapter).compute(parts, states, runner.run, runner.threads)
+        states = [rows.copy() for rows in states_of(runner, texts, adapter=adapter)]
+        return [
+            Reading(parts, ids, adapter).compute(parts, rows, runner.run, runner.threads)
+            for ids, rows in zip(texts, states, strict=True)
+        ]
 
     def _new(self, reading: Reading) -> Decoding:
-        runner = self._runner
-        return Decoding(runner.parts(), reading, runner.run, runner.threads)
+        return Decoding(self._runner.parts(), reading, self._steps)
 
 
 def has_read(reading: Reading, read: Sequence[int], adapter: str | None) -> bool:

@@ -68,6 +68,13 @@ class Parts(NamedTuple):
                 found.setdefault(weight, []).append(pair)
         return found
 
+    def adapters_of_all(self, name: str | None) -> dict[str, list[Pair]]:
+        """The adapters of graphs all of whose tokens have the one of a name, or none."""
+        found = {weight: list(pairs) for weight, pairs in self.adapters.items()}
+        for weight, pair in self.named[name].items() if name is not None else ():
+            found.setdefault(weight, []).append(Pair(pair.a, pair.b, pair.scale))
+        return found
+
     def further(self) -> Parts:
         """Those of the layer that predicts further tokens: its values are neither looked at nor changed."""
         return Parts(config_of_further(self.config), self.weights, self.adapters, {}, frozenset())

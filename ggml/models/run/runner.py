@@ -16,7 +16,6 @@ from ..arch import caches_of
 from ..arch.further import config_of_further, has_further
 from ..conversion.folder import open_model
 from ..files.config import Config
-from ..files.large_pages import use_large_pages
 from ..files.model_file import Metadata
 from .batch import Batch, ImageToken
 from .decoder import STEP, Decoder
@@ -106,7 +105,8 @@ class Runner(LockOwner):
                 self._override(self.overrides)
             self._open(n_ctx, n_seq, kv_type, lora, snapshots)
             if self.config.logits and self.comm is None and mmap != "shared":
-                use_large_pages(self.file.mapped)
+                if self.file.use_large_pages():
+                    self.graphs.forget()  # they have the former tensors
         except BaseException:
             self.close()
             raise

@@ -26,6 +26,7 @@ import ggml
 from ggml.distributed import Communicator
 from ggml.utils import to_numpy
 
+from ..._owners import Held, Owner
 from ...distributed._node_maker import custom_node
 from ...distributed._reduce import shares
 from ..arch import caches_of
@@ -49,7 +50,7 @@ def share_of(n: int, comm: Communicator) -> Range:
     return sum(sizes[: comm.rank]), sizes[comm.rank]
 
 
-class Split:
+class Split(Owner):
     """How a model is divided, and this rank's part of its tensors.
 
     Args:
@@ -87,8 +88,8 @@ class Split:
         self.replicated: dict[str, int] = {}
         self.weights: dict[str, Tensor] = {}
         self.bytes = 0
-        self._buffers: list[Any] = []  # memory of this rank's parts
-        self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        self._contexts, self._buffers = Held(ggml.ggml_free), Held(ggml.ggml_backend_buffer_free)
+        self.ctx = self._contexts.new(ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         try:
             for name, tensor in file.tensors.items():
                 self._add(name, tensor)
@@ -97,12 +98,9 @@ class Split:
             raise
 
     def close(self) -> None:
-        if self.ctx is not None:
-            self.weights.clear()
-            ggml.ggml_free(self.ctx)
-            self.ctx = None
-            while self._buffers:
-                ggml.ggml_backend_buffer_free(self._buffers.pop())
+        self.weights.clear()
+        self._contexts.free()
+        self._buffers.free()
 
     # ---- which rows --------------------------------------------------------------------------------------------------
     def ranges(self, name: str, n: int) -> list[Range] | None:
@@ -181,8 +179,7 @@ class Split:
         else:
             path, offset = self.file.places[name]
             memory = mapped(path, offset + ranges[0][0] * stride, rows * stride)
-        buffer = ggml.ggml_backend_cpu_buffer_from_ptr(memory, memory.size)
-        self._buffers.append(buffer)
+        buffer = self._buffers.new(ggml.ggml_backend_cpu_buffer_from_ptr, memory, memory.size)
         ne = (rows, 1, 1) if is_bias else (t.ne[0], rows, t.ne[2])
         part = ggml.ggml_new_tensor_3d(self.ctx, t.type, *ne)
         ggml.ggml_backend_tensor_alloc(buffer, part, memory.ctypes.data)

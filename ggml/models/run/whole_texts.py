@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..files.config import Config
+
 if TYPE_CHECKING:
     from .runner import Runner
 
@@ -26,16 +28,8 @@ def states_of(
     step, position = runner.texts_graph(length, len(texts), adapter), np.arange(length)
     step.ids[:] = step.types[:] = 0
     step.positions[:] = np.tile(position, len(texts))
-    distance = np.abs(position - position[:, None])
-    visible = (-distance if "alibi" in config.own else 0 * distance).astype(np.float16)
     for local, mask in step.masks.items():
-        seen = position <= position[:, None] if config.causal else np.ones((length, length), bool)
-        if local and config.chunked:
-            seen &= position // config.window == position[:, None] // config.window
-        elif local:  # of a model whose tokens see those after them, it is as wide in both directions
-            seen &= distance < config.window if config.causal else distance <= config.window // 2
-        for i, text in enumerate(texts):
-            mask[i, 0] = np.where(seen & (position < len(text)), visible, np.float16(-np.inf))
+        mask[:, 0] = mask_of(config, local, [len(text) for text in texts], length)
     for i, text in enumerate(texts):
         step.ids[i * length : i * length + len(text)] = text
         if types is not None:
@@ -43,6 +37,32 @@ def states_of(
     step.padded = np.concatenate([i * length + np.arange(len(text)) for i, text in enumerate(texts)])
     runner.run(step)
     return [rows[: len(text)] for rows, text in zip(step.out.reshape(len(texts), length, -1), texts, strict=True)]
+
+
+def mask_of(
+    config: Config, local: bool, lengths: Sequence[int] | np.ndarray, places: int, filled: bool = False
+) -> np.ndarray:
+    """What is added to the scores of attention, f16 [S, T, T], of S texts in T places; -inf for what is not seen.
+
+    Args:
+        config: sizes of the model.
+        local: whether it is of layers with a sliding window.
+        lengths: tokens of each text.
+        places: T.
+        filled: True if places without a token see themselves; else they may see nothing, and their states be NaN.
+    """
+    position = np.arange(places)
+    distance = np.abs(position - position[:, None])
+    visible = (-distance if "alibi" in config.own else 0 * distance).astype(np.float16)
+    seen = position <= position[:, None] if config.causal else np.ones((places, places), bool)
+    if local and config.chunked:
+        seen &= position // config.window == position[:, None] // config.window
+    elif local:  # of a model whose tokens see those after them, it is as wide in both directions
+        seen &= distance < config.window if config.causal else distance <= config.window // 2
+    found = np.where(seen & (position < np.asarray(lengths)[:, None, None]), visible, np.float16(-np.inf))
+    if filled:
+        found[:, position, position] = 0
+    return found
 
 
 def normalized(rows: np.ndarray) -> np.ndarray:

@@ -11,13 +11,15 @@ import numpy as np
 import ggml
 from ggml.utils import to_numpy
 
+from ..._owners import keep
 from ..arch.base import Pair
+from ..arch.prepared import Prepared
 
 F32 = ggml.GGML_TYPE_F32
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # of AdamW
 
 
-class Adapter:
+class Adapter(Prepared):
     """The trained pairs of matrices, their gradients, and the optimiser's state.
 
     Args:
@@ -32,7 +34,8 @@ class Adapter:
         self, shapes: Mapping[str, tuple[int, int, int]], rank: int, alpha: float, seed: int, threads: int
     ) -> None:
         self.alpha, self.threads, self.iteration = alpha, threads, 0
-        self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+        super().__init__()
+        keep(self, "ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
         try:
             self._build(shapes, rank, seed)
         except BaseException:
@@ -121,6 +124,4 @@ class Adapter:
 
     def close(self) -> None:
         self._gradient_arrays, self._rates, self.tensors = [], np.empty(0), {}
-        if self.ctx is not None:
-            ggml.ggml_free(self.ctx)
-        self.ctx = None
+        self.free()

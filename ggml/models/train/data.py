@@ -3,29 +3,62 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
+from ..files.config import Config
 from ..run.batch import ImageToken, positions
 
 Chat = Sequence[Mapping[str, Any]]
 
 
-class Row(NamedTuple):
-    """A row of N tokens: one text or several, of which no token sees another's."""
+@dataclass(frozen=True, eq=False)
+class Tokens(ABC):
+    """Tokens that are computed together, and those that should follow."""
 
     ids: np.ndarray  # i32 [N]
-    targets: np.ndarray  # i32 [N]: the token that follows, or -1 where it does not count
-    positions: np.ndarray  # i32 [4, N], in four dimensions, which are equal for tokens of texts; from 0 in each text
-    texts: np.ndarray  # i32 [N]: where the token's text begins in the row, which identifies it; -1 for unused places
-    pictures: dict[int, ImageToken]  # by their places, the embeddings of pictures; `ids` has 0 there
+    targets: np.ndarray  # i32: for each token the one that follows, or -1 where it does not count
+    # by their places, the embeddings of pictures; `ids` has 0 there
+    pictures: dict[int, ImageToken] = field(default_factory=dict, kw_only=True)
 
     @property
     def n_targets(self) -> int:
         """The number of targets."""
         return int((self.targets >= 0).sum())
+
+    @abstractmethod
+    def seen(self, window: int, chunked: bool = False, whole: bool = True) -> np.ndarray:
+        """Which tokens (columns) each token (row) sees: bool [N, N].
+
+        `window` limits how far back, to the chunk of so many tokens with `chunked`; 0 for no limit. With `whole`, the
+        tokens of a picture see each other where they do in some layers.
+        """
+
+    def mask(self, config: Config, local: bool) -> np.ndarray:
+        """What is added to the scores of attention, f16 [N, N], in layers with a sliding window or in the others."""
+        whole = local or not config.whole_pictures_in_windows
+        seen = self.seen(config.window if local else 0, config.chunked, whole)
+        return np.where(seen, np.float16(0), np.float16(-np.inf))
+
+    def checksum(self, crc: int) -> int:
+        """The CRC-32 of this data behind that of other data."""
+        crc = crc32(self.targets.tobytes(), crc32(self.ids.tobytes(), crc))
+        for token in self.pictures.values():
+            crc = crc32(token.vector, crc)
+        return crc
+
+
+@dataclass(frozen=True, eq=False)
+class Row(Tokens):
+    """A row of N tokens: one text or several, of which no token sees another's. `targets` are of all N."""
+
+    positions: np.ndarray  # i32 [4, N], in four dimensions, which are equal for tokens of texts; from 0 in each text
+    texts: np.ndarray  # i32 [N]: where the token's text begins in the row, which identifies it; -1 for unused places
 
     @property
     def n_tokens(self) -> int:
@@ -33,11 +66,7 @@ class Row(NamedTuple):
         return int((self.texts >= 0).sum())
 
     def seen(self, window: int, chunked: bool = False, whole: bool = True) -> np.ndarray:
-        """Which tokens (columns) each token (row) sees: bool [N, N].
-
-        `window` limits how far back, to the chunk of so many tokens with `chunked`; 0 for no limit. With `whole`, the
-        tokens of a picture see each other where they do in some layers.
-        """
+        """See Tokens."""
         place = np.arange(len(self.ids))
         age = place[:, None] - place
         seen = (age >= 0) & (self.texts[:, None] == self.texts)
@@ -49,18 +78,12 @@ class Row(NamedTuple):
         return seen
 
 
-class PairRow(NamedTuple):
-    """A text of N places that an encoder reads, and one of M places that a decoder writes; see Row."""
+@dataclass(frozen=True, eq=False)
+class PairRow(Tokens):
+    """A text of N places that an encoder reads, and one of M places that a decoder writes, of which `targets` are."""
 
-    ids: np.ndarray  # i32 [N]
-    n_read: int  # so many of them are tokens, the first ones
+    n_read: int  # so many of ids are tokens, the first ones
     written: np.ndarray  # i32 [M]: what the decoder sees
-    targets: np.ndarray  # i32 [M]
-
-    @property
-    def pictures(self) -> dict[int, ImageToken]:
-        """None."""
-        return {}
 
     @property
     def positions(self) -> np.ndarray:
@@ -68,17 +91,12 @@ class PairRow(NamedTuple):
         return np.zeros((4, len(self.ids)), np.int32)
 
     @property
-    def n_targets(self) -> int:
-        """The number of targets."""
-        return int((self.targets >= 0).sum())
-
-    @property
     def n_tokens(self) -> int:
         """The number of tokens that are read and written."""
         return self.n_read + self.n_targets
 
     def seen(self, window: int, chunked: bool = False, whole: bool = True) -> np.ndarray:
-        """Which places (columns) each token (row) of the encoder sees: bool [N, N]."""
+        """See Tokens; these are those that the encoder reads."""
         return np.tile(np.arange(len(self.ids)) < self.n_read, (len(self.ids), 1))
 
 
@@ -150,13 +168,7 @@ def read_chats(lines: Iterable[str | bytes], name: str = "the data") -> list[Cha
         ValueError: a line is not of that form; the message names it.
     """
     chats: list[Chat] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"read_chats: {name}, line {number} is not JSON: {error}") from None
+    for number, value in _values(lines, name, "read_chats"):
         messages = value.get("messages") if isinstance(value, dict) else value
         if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
             raise ValueError(
@@ -164,6 +176,65 @@ def read_chats(lines: Iterable[str | bytes], name: str = "the data") -> list[Cha
             )
         chats.append(messages)
     return chats
+
+
+def read_examples(lines: Iterable[str | bytes], name: str = "the data") -> list[Any]:
+    """What a model can be trained on, from JSON lines: conversations, labelled texts, or texts that belong together.
+
+    A line is an object with "messages", or a list of messages, as for read_chats; or an object with "text" (a string,
+    or a list of two) and "label"; or one with "query" or "anchor", "positive", and perhaps "negative" (a string or a
+    list of them).
+
+    Args:
+        lines: lines of a file; empty ones are ignored.
+        name: name of the file, for messages.
+    Returns:
+        For each line what `finetune` takes: a conversation, a (text, label), or a tuple of texts.
+    Raises:
+        ValueError: a line is not of these forms; the message names it.
+    """
+    found: list[Any] = []
+    for number, value in _values(lines, name, "read_examples"):
+        example = _example_of(value)
+        if example is None:
+            forms = '"messages", or "text" and "label", or "query", "positive" and perhaps "negative"'
+            raise ValueError(f"read_examples: {name}, line {number}: need an object with {forms}")
+        found.append(example)
+    return found
+
+
+def _values(lines: Iterable[str | bytes], name: str, caller: str) -> Iterator[tuple[int, Any]]:
+    """The values of JSON lines with their numbers; empty lines are ignored."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{caller}: {name}, line {number} is not JSON: {error}") from None
+        yield number, value
+
+
+def _example_of(value: Any) -> Any:
+    """What a line of JSON stands for, or None."""
+    messages = value.get("messages") if isinstance(value, dict) else value
+    if isinstance(messages, list) and messages and all(map(_is_message, messages)):
+        return messages
+    if not isinstance(value, dict):
+        return None
+    if "text" in value and "label" in value:
+        text = value["text"]
+        if isinstance(text, list) and len(text) == 2 and _are_strings(text):
+            text = tuple(text)
+        return (text, value["label"]) if isinstance(text, (str, tuple)) else None
+    wrong = value.get("negative", [])
+    wrong = wrong if isinstance(wrong, list) else [wrong]
+    texts = (value.get("query", value.get("anchor")), value.get("positive"), *wrong)
+    return texts if _are_strings(texts) else None
+
+
+def _are_strings(texts: Sequence[Any]) -> bool:
+    return all(isinstance(text, str) for text in texts)
 
 
 def _is_message(value: Any) -> bool:
@@ -214,7 +285,7 @@ def rows(examples: Iterable[Example], length: int, bos: int | None = None, toget
         if used + len(ids) > length or not together:
             # unused places at the end are a text of their own, number -1
             empty, none = np.zeros(length, np.int32), np.full(length, -1, np.int32)
-            made.append(Row(empty, none, np.zeros((4, length), np.int32), none.copy(), {}))
+            made.append(Row(empty, none, np.zeros((4, length), np.int32), none.copy()))
             used = 0
         row, place = made[-1], slice(used, used + len(ids))
         row.ids[place], row.targets[place], row.positions[:, place] = ids, targets, places
@@ -247,7 +318,7 @@ def examples_of(data: Any, ids_of: Callable[[Any], list[int]], chat: Callable[[C
         TypeError: data is of another kind.
         ValueError: there is no text with at least two tokens.
     """
-    if isinstance(data, (str, bytes)) or _is_ids(data):
+    if isinstance(data, (str, bytes)) or is_ids(data):
         found = [whole(ids_of(data))]
     elif isinstance(data, Mapping) or not isinstance(data, (Sequence, np.ndarray)):
         raise TypeError(f"finetune: data is {type(data).__name__}: need a text, or a list of texts or conversations")
@@ -276,7 +347,7 @@ def pairs_of(data: Any, ids_of: Callable[[Any], list[int]]) -> list[tuple[list[i
         messages = [text for text in texts if isinstance(text, Mapping)]
         if [message.get("role") for message in messages] == ["user", "assistant"]:
             texts = [message.get("content") for message in messages]
-        if not texts or not all(isinstance(text, (str, bytes)) or _is_ids(text) for text in texts):
+        if not texts or not all(isinstance(text, (str, bytes)) or is_ids(text) for text in texts):
             raise TypeError(f"finetune: item {i} of the data is {str(item)[:60]!r}: {need}")
         found.append((ids_of(texts[0]), ids_of(texts[1])))
     return found
@@ -289,22 +360,27 @@ def pair_rows(pairs: Sequence[tuple[list[int], list[int]]], sizes: tuple[int, in
         return np.array([*ids, *[rest] * (size - len(ids))], np.int32)
 
     return [
-        PairRow(padded(read, sizes[0], 0), len(read), padded([start, *written[:-1]], sizes[1], 0),
-                padded(written, sizes[1], -1))
+        PairRow(padded(read, sizes[0], 0), padded(written, sizes[1], -1), len(read),
+                padded([start, *written[:-1]], sizes[1], 0))
         for read, written in pairs
     ]  # fmt: skip
 
 
 def sizes_of(pairs: Sequence[tuple[list[int], list[int]]], most: int) -> tuple[int, int]:
     """Places for the longest texts that are read and written."""
-    longest = [max(map(len, texts)) for texts in zip(*pairs, strict=True)]
-    if max(longest) > most:
-        raise ValueError(f"finetune: a text has {max(longest)} tokens: need at most {most} (tokens)")
-    read, written = (-(-n // 8) * 8 for n in longest)
+    read, written = (places_for(max(map(len, texts)), most) for texts in zip(*pairs, strict=True))
     return read, written
 
 
-def _is_ids(data: Any) -> bool:
+def places_for(length: int, most: int) -> int:
+    """Places for texts of up to `length` tokens, of which there may be `most`."""
+    if length > most:
+        raise ValueError(f"finetune: a text has {length} tokens: need at most {most} (tokens)")
+    return -(-length // 8) * 8
+
+
+def is_ids(data: Any) -> bool:
+    """Whether something is a list or an array of token ids."""
     return isinstance(data, (Sequence, np.ndarray)) and len(data) > 0 and isinstance(data[0], (int, np.integer))
 
 

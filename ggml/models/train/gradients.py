@@ -11,8 +11,10 @@ import ggml
 from ggml.utils import dequantize_row, to_numpy
 
 from ..._errors import named
+from ..._owners import keep
 from ..arch import FAMILIES
 from ..arch.base import Builder, Inputs
+from ..arch.prepared import Prepared
 from ..generate.prompts import Prompts
 from ..run.graphs import NODES_PER_LAYER
 from ..run.runner import Runner
@@ -71,21 +73,20 @@ class Gradients:
                 return self._computed(tokens, read)
 
     def _computed(self, tokens: list[int], read: list[int]) -> dict[str, np.ndarray]:
-        values = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-        nodes = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
-        allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
+        held = Prepared()
         try:
-            return self._graph(values, nodes, allocator, tokens, read)
+            keep(held, "inputs_ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
+            keep(held, "ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
+            keep(held, "allocator", ggml.ggml_gallocr_new, ggml.ggml_backend_cpu_buffer_type())
+            return self._graph(held.inputs_ctx, held.ctx, held.allocator, tokens, read)
         finally:
-            ggml.ggml_gallocr_free(allocator)
-            ggml.ggml_free(nodes)
-            ggml.ggml_free(values)
+            held.free()
 
     def _logits(self, values: Any, nodes: Any, weights: dict[str, Any], tokens: list[int]) -> Any:
         """The logits after each token [vocabulary, n]."""
         config, n = self.runner.config, len(tokens)
         row, places = RowInputs(values, config, n), np.arange(n, dtype=np.int32)
-        row.fill(Row(np.array(tokens), np.array(tokens), np.tile(places, (4, 1)), np.zeros_like(places), {}))
+        row.fill(Row(np.array(tokens), np.array(tokens), np.tile(places, (4, 1)), np.zeros_like(places)))
         g = Builder(nodes, config, weights, row.inputs, adapters=self.runner.parts().adapters)
         return g.output(FAMILIES[config.arch].module.head(g, self._layers(g)))
 
@@ -111,7 +112,8 @@ class Gradients:
         hidden = np.triu(np.full((len(tokens), len(tokens)), -np.inf), 1)
         mask = ggml.ggml_reshape_2d(values, with_values(values, F32, hidden), len(tokens), len(tokens))
         cross = module.cross_keys_values(g, states)
-        return module.logits(g, module.decode(g, between, mask, lambda i, k, v: (k, v), cross))
+        part = module.Part(0, len(tokens), between, mask, lambda i, k, v: (k, v), cross)
+        return module.logits(g, module.decode(g, [part]))
 
     def _layers(self, g: Builder) -> Any:
         """The result of the last layer."""

@@ -9,25 +9,40 @@ segment for each layer, only the activations of one layer are kept: those of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 import ggml
 from ggml.utils import to_numpy
 
+from ..._owners import Held, keep
 from ..arch import FAMILIES, caches_of
 from ..arch.base import Builder, Inputs
 from ..arch.keeps import Shared
+from ..arch.prepared import Prepared
 from ..files.config import Config
-from ..run.encoder_decoder import has_decoder
 from ..run.graphs import NODES_PER_LAYER, Parts
 from .adapter import Adapter
 from .data import PairRow, Row
 from .segment import Segment
+from .texts import TextsRow
 
 F16, F32, I32 = ggml.GGML_TYPE_F16, ggml.GGML_TYPE_F32, ggml.GGML_TYPE_I32
 HEAD_FLOATS = 1 << 22  # most logits that are computed together
+AnyRow = Row | PairRow | TextsRow
+
+
+class Loss(Protocol):
+    """The end of the chain: the loss of the last layer's result."""
+
+    segment: Segment
+
+    def loss(self, x: np.ndarray, row: Any, total: int, dx: np.ndarray | None) -> float:
+        """See Head."""
+
+    def close(self) -> None:
+        """Frees the graphs."""
 
 
 class RowInputs:
@@ -38,31 +53,35 @@ class RowInputs:
         config: sizes of the model.
         tokens: N, the length of a row.
         pictures: whether rows may have embeddings of pictures.
+        texts: S, the texts of a row, of N / S places each; 1 if a row is one, or divides itself.
 
     Attributes:
         inputs: Inputs; the tensors as architectures take them.
     """
 
-    def __init__(self, ctx: Any, config: Config, tokens: int, pictures: bool = False) -> None:
-        self._window, self._chunked = config.window, config.chunked
-        self._windows_alone = config.whole_pictures_in_windows
-        ids, positions = (ggml.ggml_new_tensor_1d(ctx, I32, tokens) for _ in range(2))
+    def __init__(self, ctx: Any, config: Config, tokens: int, pictures: bool = False, texts: int = 1) -> None:
+        self._config, size = config, tokens // texts
+        ids, positions, types = (ggml.ggml_new_tensor_1d(ctx, I32, tokens) for _ in range(3))
         masks: dict[bool, Any] = {False: None, True: None}
-        masks |= {local: ggml.ggml_new_tensor_4d(ctx, F16, tokens, tokens, 1, 1) for local in set(config.local)}
+        masks |= {local: ggml.ggml_new_tensor_4d(ctx, F16, size, size, 1, texts) for local in set(config.local)}
         vectors = ggml.ggml_new_tensor_2d(ctx, F32, config.n_input, tokens) if pictures else None
-        texts = ggml.ggml_new_tensor_2d(ctx, F32, 1, tokens) if pictures else None
+        without = ggml.ggml_new_tensor_2d(ctx, F32, 1, tokens) if pictures else None
         places = ggml.ggml_new_tensor_1d(ctx, I32, 4 * tokens) if pictures and config.sections else None
-        buckets = buckets_of(ctx, config, tokens, True) if has_decoder(config) else None
-        self.inputs = Inputs(ids, positions, masks, 1, vectors=vectors, texts=texts, places=places, buckets=buckets)
+        buckets = buckets_of(ctx, config, size, True) if "buckets" in config.own else None
+        self.inputs = Inputs(ids, positions, masks, texts, vectors=vectors, texts=without, places=places,
+                             buckets=buckets, types=types)  # fmt: skip
         self._vectors, self._texts, self._places = (
-            None if t is None else to_numpy(t) for t in (vectors, texts, places)
+            None if t is None else to_numpy(t) for t in (vectors, without, places)
         )
-        self._ids, self._positions = to_numpy(ids), to_numpy(positions)
-        self._masks = {k: to_numpy(mask).reshape(tokens, tokens) for k, mask in masks.items() if mask is not None}
+        self._ids, self._positions, self._types = to_numpy(ids), to_numpy(positions), to_numpy(types)
+        self._types[:] = 0
+        self._masks = {k: to_numpy(mask).reshape(-1, size, size) for k, mask in masks.items() if mask is not None}
 
-    def fill(self, row: Row | PairRow) -> None:
+    def fill(self, row: AnyRow) -> None:
         """Makes the graphs compute a row."""
         self._ids[:], self._positions[:] = row.ids, row.positions[0]
+        if isinstance(row, TextsRow):
+            self._types[:] = row.types
         if self._places is not None:
             self._places[:] = row.positions.reshape(-1)
         if self._vectors is not None and self._texts is not None:
@@ -70,8 +89,7 @@ class RowInputs:
             for at, token in row.pictures.items():
                 self._vectors[at], self._texts[at] = token.vector, 0
         for local, mask in self._masks.items():
-            seen = row.seen(self._window if local else 0, self._chunked, local or not self._windows_alone)
-            mask[...] = np.where(seen, np.float16(0), np.float16(-np.inf))
+            mask[...] = row.mask(self._config, local)
 
 
 def buckets_of(ctx: Any, config: Config, tokens: int, both: bool) -> Any:
@@ -149,7 +167,7 @@ class Head:
 
         self.segment = Segment(x, None, loss, adapter, 256, threads)
 
-    def loss(self, x: np.ndarray, row: Row | PairRow, total: int, dx: np.ndarray | None) -> float:
+    def loss(self, x: np.ndarray, row: Any, total: int, dx: np.ndarray | None) -> float:
         """The sum of the losses of all targets, divided by `total`.
 
         Args:
@@ -208,12 +226,12 @@ class Writing(Nodes):
         def loss(nodes: Any) -> Any:
             g = self._builder(nodes)
             cross = module.cross_keys_values(g, module.head(g, x))
-            states = module.decode(g, buckets, before, lambda i, k, v: (k, v), cross, read)
+            states = module.decode(g, [module.Part(0, n, buckets, before, lambda i, k, v: (k, v), cross, read)])
             return ggml.ggml_cross_entropy_loss(nodes, module.logits(g, states), labels)
 
         self.segment = Segment(x, None, loss, adapter, NODES_PER_LAYER * (2 * layers + 1), threads)
 
-    def loss(self, x: np.ndarray, row: Row | PairRow, total: int, dx: np.ndarray | None) -> float:
+    def loss(self, x: np.ndarray, row: Any, total: int, dx: np.ndarray | None) -> float:
         """See Head.loss."""
         assert isinstance(row, PairRow) and self.segment.x is not None
         places = np.flatnonzero(row.targets >= 0)
@@ -234,7 +252,7 @@ class Writing(Nodes):
         self.segment.close()
 
 
-class Trainer:
+class Trainer(Prepared):
     """Computes the loss of rows of tokens and its gradients with respect to an adapter.
 
     Args:
@@ -245,19 +263,22 @@ class Trainer:
         threads: threads to compute with.
         pictures: whether rows may have embeddings of pictures.
         written: of a model with an encoder and a decoder M, the places of what the decoder writes; else 0.
+        texts: whole texts of a row, see RowInputs.
+        head: for these, function of the arguments (ctx, parts, adapter, threads) that makes the loss.
     """
 
     def __init__(
         self, parts: Parts, adapter: Adapter, tokens: int, checkpoint: bool, threads: int, pictures: bool = False,
-        written: int = 0,
+        written: int = 0, texts: int = 1, head: Callable[[Any, Parts, Adapter, int], Loss] | None = None,
     ) -> None:  # fmt: skip
+        super().__init__()
         self.config, self.adapter, self.tokens, self.threads = parts.config, adapter, tokens, threads
-        self._pictures, self._written = pictures, written
+        self._pictures, self._written, self._texts, self._make_head = pictures, written, texts, head
         self.segments: list[Segment] = []
         self._embedding: Segment | None = None
-        self._head: Head | Writing | None = None
-        self._allocators: list[Any] = []
-        self._ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+        self._head: Loss | None = None
+        self._allocators = Held(ggml.ggml_gallocr_free)
+        keep(self, "inputs_ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
         try:
             self._build(parts, checkpoint)
         except BaseException:
@@ -266,14 +287,16 @@ class Trainer:
 
     def _build(self, parts: Parts, checkpoint: bool) -> None:
         c, n = self.config, self.tokens
-        self._row: RowInputs | None = RowInputs(self._ctx, c, n, self._pictures)
+        self._row: RowInputs | None = RowInputs(self.inputs_ctx, c, n, self._pictures, self._texts)
         nodes = Nodes(parts, self.adapter, self._row.inputs)
         self._add_layers(nodes, 1 if checkpoint else c.n_layer)
         rows = max(1, min(n, HEAD_FLOATS // c.n_vocab))
-        if self._written:
-            self._head = Writing(self._ctx, parts, (n, self._written), self.adapter, self.threads)
+        if self._make_head is not None:
+            self._head = self._make_head(self.inputs_ctx, parts, self.adapter, self.threads)
+        elif self._written:
+            self._head = Writing(self.inputs_ctx, parts, (n, self._written), self.adapter, self.threads)
         else:
-            self._head = Head(self._ctx, c, rows, nodes.logits, self.adapter, self.threads)
+            self._head = Head(self.inputs_ctx, c, rows, nodes.logits, self.adapter, self.threads)
         assert self._embedding is not None
         self._place([self._embedding, *self.segments])
         self._place([self._head.segment])  # apart: it is computed while the activations of a segment are kept
@@ -292,12 +315,12 @@ class Trainer:
             first, size = 0, c.n_layer
         room = NODES_PER_LAYER * (1 + c.n_expert_used)
         width = c.n_streams * c.n_embd
-        dy = ggml.ggml_new_tensor_2d(self._ctx, F32, width, self.tokens)
+        dy = ggml.ggml_new_tensor_2d(self.inputs_ctx, F32, width, self.tokens)
         self._dy = to_numpy(dy)
         self._embedding = Segment(None, None, nodes.layers(0, first, None), None, first * room + 64, self.threads)
         for begin in range(first, c.n_layer, size):
             end = min(begin + size, c.n_layer)
-            x = ggml.ggml_new_tensor_2d(self._ctx, F32, width, self.tokens)
+            x = ggml.ggml_new_tensor_2d(self.inputs_ctx, F32, width, self.tokens)
             if begin > first:
                 ggml.ggml_set_param(x)
             make = nodes.layers(begin, end, x)
@@ -305,8 +328,7 @@ class Trainer:
 
     def _place(self, segments: Sequence[Segment]) -> None:
         """Places segments in the same memory: they are computed one after the other."""
-        allocator = ggml.ggml_gallocr_new(ggml.ggml_backend_cpu_buffer_type())
-        self._allocators.append(allocator)
+        allocator = self._allocators.new(ggml.ggml_gallocr_new, ggml.ggml_backend_cpu_buffer_type())
         for segment in segments:
             if not ggml.ggml_gallocr_reserve(allocator, segment.graph):
                 raise MemoryError(f"finetune: there is no memory for graphs of {self.tokens} tokens")
@@ -316,9 +338,10 @@ class Trainer:
     @property
     def bytes(self) -> int:
         """The memory of activations and gradients."""
-        return sum(ggml.ggml_gallocr_get_buffer_size(a, 0) for a in self._allocators) + ggml.ggml_used_mem(self._ctx)
+        nodes = sum(ggml.ggml_gallocr_get_buffer_size(allocator, 0) for allocator in self._allocators)
+        return nodes + ggml.ggml_used_mem(self.inputs_ctx)
 
-    def loss(self, row: Row | PairRow, total: int, gradients: bool = True) -> float:
+    def loss(self, row: AnyRow, total: int, gradients: bool = True) -> float:
         """The sum of the losses of a row's targets, divided by `total`.
 
         Args:
@@ -356,8 +379,5 @@ class Trainer:
             if part is not None:
                 part.close()
         self.segments, self._embedding, self._head, self._row, self._dy = [], None, None, None, np.empty(0)
-        while self._allocators:
-            ggml.ggml_gallocr_free(self._allocators.pop())
-        if self._ctx is not None:
-            ggml.ggml_free(self._ctx)
-        self._ctx = None
+        self._allocators.free()
+        self.free()

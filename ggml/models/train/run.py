@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
 from .adapter import Adapter
-from .data import PairRow, Row
-from .graph import Trainer
+from .graph import AnyRow, Trainer
 from .report import FinetuneResult, FinetuneStep
 from .state import load_state, save_adapter, save_state, sizes
 from .unsaved import NotSaved, check_space
 
 CHECKPOINT_FROM = 1024  # tokens of a row from which on activations are computed again by default
 Path = str | os.PathLike[str]
-Rows = list[Row] | list[PairRow]
 
 
 @dataclass
@@ -40,6 +37,8 @@ class Options:
     validate_every: Any
     seed: int
     checkpoint: Any
+    batch: Any = None
+    temperature: Any = None
 
     def __post_init__(self) -> None:
         self.tokens = min(512, self.n_ctx) if self.tokens is None else self.tokens
@@ -51,7 +50,14 @@ class Options:
         self.alpha = 2.0 * self.rank if self.alpha is None else self.alpha
         for name, ends in {"alpha": (1e-6, 1e6), "rate": (1e-12, 10), "decay": (0, 1), "clip": (0, 1e9)}.items():
             self._number(name, *ends)
-        self.checkpoint = self.tokens >= CHECKPOINT_FROM if self.checkpoint is None else bool(self.checkpoint)
+        if self.batch is not None:
+            self._integer("batch", 1, 1 << 16)
+        if self.temperature is not None:
+            self._number("temperature", 1e-4, 1e4)
+
+    def checkpoints(self, places: int) -> bool:
+        """Whether activations of rows of so many places are computed again."""
+        return places >= CHECKPOINT_FROM if self.checkpoint is None else bool(self.checkpoint)
 
     def _every(self) -> int:
         return max(10, self.steps // 10) if isinstance(self.steps, int) else 10
@@ -68,26 +74,49 @@ class Options:
         setattr(self, name, float(value))
 
 
+def only(items: Sequence[Any]) -> Any:
+    """The row of one item, which is that item."""
+    (item,) = items
+    return item
+
+
+@dataclass
+class Material:
+    """What is trained on.
+
+    Attributes:
+        items: what an epoch takes in an order of its own; each has a method `checksum`.
+        held_out: rows that measure the loss.
+        group: items of a row.
+        row: function that makes a row of items.
+        settings: what a resumed training must have in common with the one before, beside options.
+    """
+
+    items: Sequence[Any]
+    held_out: Sequence[AnyRow]
+    group: int = 1
+    row: Callable[[Sequence[Any]], AnyRow] = only
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Run:
     """The steps of a training."""
 
     def __init__(
-        self, trainer: Trainer, adapter: Adapter, arch: str, options: Options, train: Rows, held_out: Rows, lora: Path,
+        self, trainer: Trainer, adapter: Adapter, arch: str, options: Options, material: Material, lora: Path,
         state: Path | None,
     ) -> None:  # fmt: skip
         self.trainer, self.adapter, self.arch, self.options = trainer, adapter, arch, options
-        self.rows, self.held_out, self.lora, self.state = train, held_out, lora, state
+        self.material, self.lora, self.state = material, lora, state
         self.result = FinetuneResult(parameters=sum(a.size for n, a in adapter.arrays().items() if n[0:2] == "va"))
 
     def fingerprint(self) -> dict[str, Any]:
         """What a resumed training must have in common with the one before."""
         same = ("rank", "alpha", "accumulate", "tokens", "seed")
         crc = 0
-        for row in self.rows:
-            crc = crc32(row.targets.tobytes(), crc32(row.ids.tobytes(), crc))
-            for token in row.pictures.values():
-                crc = crc32(token.vector, crc)
-        settings = {name: getattr(self.options, name) for name in same}
+        for item in self.material.items:
+            crc = item.checksum(crc)
+        settings = {name: getattr(self.options, name) for name in same} | dict(self.material.settings)
         return {"arch": self.arch, **settings, "checksum of the data": crc}
 
     def check_space(self) -> None:
@@ -142,22 +171,25 @@ class Run:
         """The learning rate of a step, counted from 0."""
         return self.options.rate * (1 + math.cos(math.pi * step / self.options.steps)) / 2
 
-    def step_rows(self, step: int) -> list[Row | PairRow]:
-        """The rows of a step: an epoch takes each once, in an order of its own."""
-        first, count = step * self.options.accumulate, len(self.rows)
-        numbers = [divmod(i, count) for i in range(first, first + self.options.accumulate)]
+    def step_rows(self, step: int) -> list[AnyRow]:
+        """The rows of a step: an epoch takes each item once, in an order of its own."""
+        material = self.material
+        size, count = self.options.accumulate * material.group, len(material.items)
+        numbers = [divmod(i, count) for i in range(step * size, (step + 1) * size)]
         orders = {
             epoch: np.random.default_rng([self.options.seed, 1, epoch]).permutation(count)
             for epoch in {epoch for epoch, _ in numbers}
         }
-        return [self.rows[orders[epoch][place]] for epoch, place in numbers]
+        items = [material.items[orders[epoch][place]] for epoch, place in numbers]
+        return [material.row(items[i : i + material.group]) for i in range(0, size, material.group)]
 
     def validate(self) -> float | None:
         """The mean loss of the validation data; None if there is none."""
-        total = sum(row.n_targets for row in self.held_out)
+        held_out = self.material.held_out
+        total = sum(row.n_targets for row in held_out)
         if not total:
             return None
-        return sum(self.trainer.loss(row, total, gradients=False) for row in self.held_out)
+        return sum(self.trainer.loss(row, total, gradients=False) for row in held_out)
 
     def train(self, callbacks: Sequence[Callable[[FinetuneStep], Any]]) -> None:
         """Does the steps that are left."""

@@ -10,12 +10,14 @@ import numpy as np
 import ggml
 from ggml.utils import to_numpy
 
+from ..._owners import keep
+from ..arch.prepared import Prepared
 from .adapter import Adapter
 
 F32 = ggml.GGML_TYPE_F32
 
 
-class Segment:
+class Segment(Prepared):
     """A part y = f(x) of the chain, and its backward pass.
 
     Args:
@@ -35,11 +37,11 @@ class Segment:
     def __init__(
         self, x: Any, dy: Any, make: Callable[[Any], Any], adapter: Adapter | None, nodes: int, threads: int
     ) -> None:
+        super().__init__()
         self.threads, self.y = threads, np.empty(0)
-        self._constants: Any = None
         self.x = None if x is None else to_numpy(x)
         self.dx: np.ndarray | None = None
-        self.ctx: Any = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=True))
+        keep(self, "ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
         try:
             self._build(x, dy, make, adapter, nodes)
         except BaseException:
@@ -63,8 +65,8 @@ class Segment:
         loss = y if dy is None else ggml.ggml_sum(self.ctx, ggml.ggml_mul(self.ctx, y, dy))
         ggml.ggml_set_loss(loss)
         ggml.ggml_build_forward_expand(self.graph, loss)
-        self._constants = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
-        one = ggml.ggml_new_tensor_1d(self._constants, F32, 1)
+        keep(self, "inputs_ctx", ggml.ggml_init, ggml.ggml_init_params(mem_size=0))
+        one = ggml.ggml_new_tensor_1d(self.inputs_ctx, F32, 1)
         ggml.ggml_set_f32(one, 1.0)
         sums = {tensor: adapter.gradients[name] for name, tensor in adapter.tensors.items()}
         sums[loss] = one
@@ -99,7 +101,4 @@ class Segment:
 
     def close(self) -> None:
         self.x, self.dx, self.y = None, None, np.empty(0)
-        for name in ("ctx", "_constants"):
-            if getattr(self, name) is not None:
-                ggml.ggml_free(getattr(self, name))
-                setattr(self, name, None)
+        self.free()

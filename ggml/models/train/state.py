@@ -19,6 +19,7 @@ import ggml
 from ..._errors import named
 from ..._io.files import open_regular, save
 from ..._io.gguf_write import _write_to_file
+from ..._owners import Held
 from .adapter import Adapter
 
 FORMAT = 1
@@ -36,8 +37,9 @@ def save_adapter(path: str | os.PathLike[str], arch: str, adapter: Adapter) -> N
     """
     if adapter.ctx is None:
         raise RuntimeError("finetune: the adapter was freed")
-    file: Any = ggml.gguf_init_empty()
+    files = Held(ggml.gguf_free)
     try:
+        file = files.new(ggml.gguf_init_empty)
         for key, value in {"general.architecture": arch, "general.type": "adapter", "adapter.type": "lora"}.items():
             ggml.gguf_set_val_str(file, key, value)
         ggml.gguf_set_val_f32(file, "adapter.lora.alpha", adapter.alpha)
@@ -46,7 +48,7 @@ def save_adapter(path: str | os.PathLike[str], arch: str, adapter: Adapter) -> N
         with named("finetune", os.fspath(path)):
             _write_to_file(file, os.fsencode(path), False)
     finally:
-        ggml.gguf_free(file)
+        files.free()
 
 
 def save_state(

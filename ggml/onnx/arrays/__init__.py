@@ -26,6 +26,18 @@ def operator(name, domain="ai.onnx.ml"):
     return register
 
 
+def kept(make):
+    """Decorator: what a function makes of a node is made once, and kept with the node."""
+
+    def function(node):
+        found = node.attrs.get("ggml.kept")
+        if found is None:
+            found = node.attrs["ggml.kept"] = make(node)
+        return found
+
+    return function
+
+
 def load():
     """Imports the families, once."""
     for family in FAMILIES:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..trees import Forest
-from . import THREADS, operator
+from . import THREADS, kept, operator
 from .columns import vector
 from .labels import chosen, labels_of
 from .linear import transform_of
@@ -20,6 +20,7 @@ NODE = np.dtype([("split", np.float64), ("feature", np.int32), ("left", np.int32
 FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 START = 0.0, np.inf, -np.inf  # of sums, of what is least, and largest
 STEPS = 1 << 18  # visits of nodes that are worth a thread
+FORMS = {None: 0, True: 1, False: 2}  # of results in a graph, by what `classification` says of two classes
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Ensemble:
         sets = [t.sets[i] for i in place] if t.sets else []
         ends = np.cumsum([0, *map(len, sets)] if sets else [0] * (len(place) + 1)).astype(np.int32)
         members = np.concatenate([np.empty(0), *sets]) if sets else np.empty(0)
-        self.columns, self.kind = t.columns, max(AGGREGATES.index(t.aggregate) - 1, 0)
+        self.columns, self.kind, self.base = t.columns, max(AGGREGATES.index(t.aggregate) - 1, 0), None
         self.shares = max(self.trees, 1) if t.aggregate == "AVERAGE" else 1
         kept = np.ones(len(t.weights), bool) if self.kind else t.weights != 0
         first = np.concatenate([[0], np.cumsum(kept)])[t.first].astype(np.int64)
@@ -98,7 +99,7 @@ class Ensemble:
             x = np.atleast_2d(x)
         if x.dtype not in FLOATS or not x.flags.c_contiguous:
             x = np.ascontiguousarray(x, x.dtype if x.dtype in FLOATS else np.float32)
-        if x.ndim != 2 or x.shape[1] < self.features:
+        if x.ndim != 2 or x.shape[1] < max(self.features, 1):
             raise ValueError(f"{list(x.shape)} for trees of {self.features} features")
         out = np.full((len(x), self.columns), START[self.kind]) if self.kind else np.zeros((len(x), self.columns))
         steps = len(x) * self.trees * self.depth
@@ -108,7 +109,18 @@ class Ensemble:
             self.forest.add(x, 0, len(x), out)
         if self.shares > 1:
             out /= self.shares
-        return np.where(np.isinf(out), 0, out) if self.kind else out
+        out = np.where(np.isinf(out), 0, out) if self.kind else out
+        return out if self.base is None else out + self.base
+
+    def add_to_scores(self, base):
+        """Adds numbers to all scores: one, or one for each column; None for nothing."""
+        if base is not None and base.any():
+            self.base = np.broadcast_to(base.astype(np.float64), self.columns).copy()
+
+    def settle(self, classes=0, form=0):
+        """Says what a node of a graph gives; see Forest.give."""
+        self.forest.give(self.features, self.columns, 1 / self.shares, classes, form, self.base)
+        return self
 
 
 def share(rows, steps, function):
@@ -227,27 +239,34 @@ def whole(t):
 
 
 def base_of(node, columns):
-    """What is added to the scores: None for nothing, or a number for each column."""
+    """What is added to the scores, one number or one for each column; None for nothing."""
     base = vector(node, "base_values_as_tensor", "base_values")
     if base is not None and len(base) not in (1, columns):
         raise ValueError(f"{len(base)} base_values for {columns} columns")
-    return base.astype(np.float64) if base is not None and base.any() else None
+    return base
 
 
-def plus(scores, base):
-    return scores if base is None else scores + base
+@kept
+def regression(node):
+    """The Ensemble of a TreeEnsembleRegressor."""
+    columns = node.attr("n_targets", 1)
+    ensemble = whole(described(node, "target", columns, node.attr("aggregate_function", "SUM")))
+    ensemble.add_to_scores(base_of(node, columns))
+    return ensemble.settle()
 
 
 @operator("TreeEnsembleRegressor")
 def regressor(node):
-    columns = node.attr("n_targets", 1)
-    ensemble = whole(described(node, "target", columns, node.attr("aggregate_function", "SUM")))
-    base, transform = base_of(node, columns), transform_of(node)
-    return lambda x: transform(plus(ensemble.scores(x), base)).astype(np.float32)
+    ensemble, transform = regression(node), transform_of(node)
+    return lambda x: transform(ensemble.scores(x)).astype(np.float32)
 
 
-@operator("TreeEnsembleClassifier")
-def classifier(node):
+@kept
+def classification(node):
+    """The labels and the Ensemble of a TreeEnsembleClassifier, and how two classes have one score.
+
+    None: each class has its score; True: it is the probability of the second; False: its sign decides.
+    """
     labels = labels_of(node)
     if labels is None:
         raise ValueError("need classlabels_int64s or classlabels_strings")
@@ -257,28 +276,34 @@ def classifier(node):
     found = described(node, "class", classes, "SUM")
     if one:
         found.targets, found.columns = np.zeros_like(found.targets), 1
-    ensemble, transform = whole(found), transform_of(node)
-    base, positive = base_of(node, classes), bool((weights >= 0).all())
+    ensemble, base = whole(found), base_of(node, classes)
+    ensemble.add_to_scores(base if base is None or not one else base[-1:])
+    positive = bool((weights >= 0).all()) if one else None
+    return labels, ensemble.settle(classes, FORMS[positive]), positive
+
+
+@operator("TreeEnsembleClassifier")
+def classifier(node):
+    (labels, ensemble, positive), transform = classification(node), transform_of(node)
 
     def function(x):
         scores = ensemble.scores(x)
-        if not one:
-            scores = plus(scores, base)
+        if positive is None:
             return chosen(labels, scores.argmax(1)), transform(scores).astype(np.float32)
-        scores = plus(scores, None if base is None else base[-1])
         place = (scores[:, 0] > (0.5 if positive else 0)).astype(np.int64)
         if positive:
             scores = np.hstack([1 - scores, scores])
         else:
             scores = transform(np.hstack([-scores, scores]))
-        return chosen(labels, np.minimum(place, classes - 1)), scores.astype(np.float32)
+        return chosen(labels, np.minimum(place, len(labels) - 1)), scores.astype(np.float32)
 
     return function
 
 
 # ---- TreeEnsemble ----------------------------------------------------------------------------------------------------
-@operator("TreeEnsemble")
-def tree_ensemble(node):
+@kept
+def ensemble_of(node):
+    """The Ensemble of a TreeEnsemble, and the type of its results."""
     splits, modes, leaf_weights = (vector(node, n) for n in ("nodes_splits", "nodes_modes", "leaf_weights"))
     names = "truenodeids", "falsenodeids", "trueleafs", "falseleafs", "featureids"
     parts = [vector(node, f"nodes_{n}") for n in names]
@@ -303,7 +328,7 @@ def tree_ensemble(node):
 
     children = np.concatenate([children, np.full((leaves, 2), -1)])
     aggregate = AGGREGATES[node.attr("aggregate_function", 1)]
-    columns, transform = node.attr("n_targets", 1), transform_of(node)
+    columns = node.attr("n_targets", 1)
     number = np.concatenate([np.zeros(count, np.int64), np.arange(leaves)])
     ensemble = Ensemble(
         Trees(
@@ -322,7 +347,13 @@ def tree_ensemble(node):
             aggregate,
         )
     )
-    return lambda x: transform(ensemble.scores(x)).astype(splits.dtype)
+    return ensemble.settle(), splits.dtype
+
+
+@operator("TreeEnsemble")
+def tree_ensemble(node):
+    (ensemble, dtype), transform = ensemble_of(node), transform_of(node)
+    return lambda x: transform(ensemble.scores(x)).astype(dtype)
 
 
 def sets_of(modes, members):

@@ -66,10 +66,8 @@ def listed(node, kind):
     raise ValueError(f"need {kind}")
 
 
-@operator("LabelEncoder")
-def label_encoder(node):
-    if node.version < 2:
-        return string_or_index(node, node.attr("classes_strings") or [], None)
+def encoding(node):
+    """The keys, the values and the default of a LabelEncoder of version 2 or later."""
     keys, values = listed(node, "keys"), listed(node, "values")
     if len(keys) != len(values):
         raise ValueError(f"{len(keys)} keys for {len(values)} values")
@@ -80,7 +78,14 @@ def label_encoder(node):
         default = node.attr("default_string", "_Unused")
     else:
         default = node.attr("default_int64", -1) if values.dtype.kind == "i" else node.attr("default_float", -0.0)
-    return mapping(keys, values, default)
+    return keys, values, default
+
+
+@operator("LabelEncoder")
+def label_encoder(node):
+    if node.version < 2:
+        return string_or_index(node, node.attr("classes_strings") or [], None)
+    return mapping(*encoding(node))
 
 
 @operator("CategoryMapper")
@@ -121,7 +126,7 @@ def zip_map(node):
     def function(x):
         if x.ndim > 2 or x.shape[-1] != len(labels):
             raise ValueError(f"{len(labels)} labels for an array of {list(x.shape)}")
-        return [dict(zip(labels, row)) for row in np.atleast_2d(x).tolist()]
+        return [dict(zip(labels, row)) for row in (x if x.ndim == 2 else np.atleast_2d(x)).tolist()]
 
     return function
 
@@ -178,6 +183,13 @@ def labels_of(node):
     names = node.attr("classlabels_strings")
     numbers = vector(node, "classlabels_ints", "classlabels_int64s")
     return strings(names) if names else None if numbers is None else numbers.astype(np.int64)
+
+
+@operator("Labels", "ggml")
+def labels_by_number(node):
+    """The texts that stand for the numbers of classes (prepare.labels_apart)."""
+    names = strings(node.attr("names"))
+    return lambda place: names[place]
 
 
 def chosen(labels, place):

@@ -75,6 +75,8 @@ def nd_positions(b, shape, index, batch=0):
     width = count(shape[batch + depth :])
     if isinstance(index, Known):
         return b.derived_by(nd_places, [index, b.constant(list(shape), I64)], index.shape[:-1], batch), width
+    if depth == 1 and not batch:  # of rows, which the engine checks
+        return wrapped(b, b.entry(index, -1, 0), shape[0]), width
     strides = [count(shape[batch + i + 1 : batch + depth]) for i in range(depth)]
     lead = index.shape[:-1]
     first = np.arange(count(shape[:batch])).reshape(shape[:batch] + (1,) * (len(lead) - batch))

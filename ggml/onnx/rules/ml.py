@@ -1,9 +1,12 @@
-"""Linear models of ai.onnx.ml, and what stands before them, in the graph; arrays/ has the others."""
+"""Linear models and trees of ai.onnx.ml, and what stands before them, in the graph; arrays/ has the others."""
 
 import numpy as np
 
+from .. import machines, trees
+from ..arrays import svm
 from ..arrays.columns import vector
-from ..arrays.labels import labels_of
+from ..arrays.ensemble import classification, ensemble_of, regression
+from ..arrays.labels import encoding, labels_of
 from ..arrays.linear import matrix_of
 from ..recording import ggml
 from ..values import F32, OnHost, Tensor, count, is_float, is_integer
@@ -12,7 +15,9 @@ from .index import place_of_max
 from .matmul import matmul
 from .norm import softmax_of
 
-MANY = 300  # rows from which leaving the graph is worth the time
+WORK = 1 << 16  # multiplications that are worth several threads
+TABLE = 1 << 16  # most entries of a table of labels
+VISITS = 1 << 14  # of nodes of trees that are worth several threads
 TRANSFORMS = {
     "NONE": lambda b, x: x,
     "SOFTMAX": lambda b, x: softmax_of(b, "Softmax", x),
@@ -26,8 +31,6 @@ def features(b, x, columns=None):
         raise OnHost(f"{x.dtype} is computed on the host")
     if columns is not None and (len(x.shape) != 2 or x.shape[1] != columns):
         raise OnHost("operands that are not rows of features")
-    if count(x.shape[:-1]) >= MANY and not b.stays:
-        raise OnHost("rows of few features take less time there, if there are many")
     return b.as_float(x)
 
 
@@ -69,6 +72,31 @@ def binarizer(b, node, x):
     return Tensor(hit.t, x.shape, x.dtype)
 
 
+@rule("ai.onnx.ml.Imputer", on_floats=True)
+def imputer(b, node, x):
+    values, missing = vector(node, "imputed_value_floats"), node.attr("replaced_value_float", 0.0)
+    if values is None:
+        raise OnHost("floats filled with integers")
+    x = b.use(x)
+    lacking = b.unequal(x, x) if missing != missing else b.equal(x, b.full((), missing))
+    return b.select(lacking, b.constant(values, F32), x)
+
+
+@rule("ai.onnx.ml.LabelEncoder")
+def label_encoder(b, node, x):
+    """Integers of a small interval, which a table holds."""
+    if node.version < 2 or not is_integer(x.dtype):
+        raise OnHost(f"labels of {x.dtype} are looked up on the host")
+    keys, values, default = encoding(node)
+    if keys.dtype.kind != "i" or values.dtype.kind not in "if" or not 0 < len(keys) or np.ptp(keys) > TABLE:
+        raise OnHost("keys or values that are no numbers, or far apart")
+    least, size = int(keys.min()), int(np.ptp(keys)) + 3
+    table = np.full(size, default, values.dtype)
+    table[keys - least + 1] = values
+    place = b.sub(b.clamp(x, least - 1, least + size - 2), b.constant(least - 1, x.dtype))
+    return b.gather(b.constant(table), 0, place)
+
+
 @rule("ai.onnx.ml.LinearRegressor")
 def linear_regressor(b, node, x):
     weights, bias = matrix_of(node, node.attr("targets", 1))
@@ -78,9 +106,7 @@ def linear_regressor(b, node, x):
 
 @rule("ai.onnx.ml.LinearClassifier")
 def linear_classifier(b, node, x):
-    labels, bias = labels_of(node), node.attr("intercepts")
-    if labels is None or labels.dtype.kind not in "iu":
-        raise OnHost("labels that are no numbers")
+    labels, bias = numbered(labels_of(node)), node.attr("intercepts")
     weights, bias = matrix_of(node, len(bias) if bias else len(labels))
     transform, columns = transform_of(node), weights.shape[1]
     if len(labels) != max(columns, 2):
@@ -93,5 +119,109 @@ def linear_classifier(b, node, x):
         place = b.reshape(Tensor(hit.t, hit.shape, labels.dtype, (0, 1)), (x.shape[0],))
         first = b.affine(scores, -1.0, 1.0 if node.attr("post_transform", "NONE") == "NONE" else 0.0)
         scores = b.concat([first, scores], 1)
-    known = np.array_equal(labels, np.arange(len(labels)))
-    return place if known else b.gather(b.constant(labels), 0, place), transform(b, scores)
+    return labelled(b, place, labels), transform(b, scores)
+
+
+def rows_node(ctx, x, size, tasks, function, model):
+    """The node that a function of trees.pyx or machines.pyx computes."""
+    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, size, 1, 1, 1, [x], 1, function, tasks, model)
+
+
+def rows_through(b, x, model, function, width, places, shared):
+    """What compiled code gives for rows of features.
+
+    Args:
+        model: Forest or Machine; function: that of its module.
+        width: numbers for each row; behind those of all rows are as many places for each, 0 or 1.
+        shared: the number of rows from which threads share them.
+    Returns:
+        The numbers (rows, width), and the places.
+    """
+    rows = x.shape[0]
+    if b.trains or rows == 0:
+        raise OnHost("gradients, or no rows")
+    size = rows * (width + places)
+    tasks = ggml.GGML_N_TASKS_MAX if rows >= shared else 1
+    t = b.call(rows_node, b.contiguous(b.as_float(x)).t, size, tasks, function, model)
+    y = Tensor(t, (size,), F32)
+    found = b.reshape(b.slice(y, 0, 0, rows * width), (rows, width))
+    return found, b.slice(y, 0, rows * width, rows) if places else None
+
+
+def rows_of(b, x, least, most=None):
+    """The rows of an operand, whose features are numbers from `least` to `most`."""
+    if not (x.dtype == F32 or is_integer(x.dtype)):
+        raise OnHost(f"{x.dtype} is computed on the host")
+    x = b.reshape(x, (1, count(x.shape))) if len(x.shape) < 2 else x
+    if len(x.shape) != 2 or x.shape[1] < max(least, 1) or most is not None and x.shape[1] > most:
+        raise ValueError(f"{list(x.shape)} for a model of {least} features")
+    return x
+
+
+def labelled(b, place, labels):
+    """The labels of classes, by a Tensor of their numbers."""
+    place = Tensor(place.t, place.shape, labels.dtype, (0, len(labels) - 1))
+    return place if np.array_equal(labels, np.arange(len(labels))) else b.gather(b.constant(labels), 0, place)
+
+
+def numbered(labels):
+    """Labels that are numbers, or that there are none."""
+    if labels is None or labels.dtype.kind not in "iu":
+        raise OnHost("labels that are no numbers")
+    return labels
+
+
+def forest_of(b, x, ensemble, width, places=0):
+    """What an ensemble gives: see rows_through."""
+    if ensemble.columns > trees.LARGEST:
+        raise OnHost(f"{ensemble.columns} results are computed on the host")
+    shared = -(-VISITS // (ensemble.trees * ensemble.depth))
+    x = rows_of(b, x, ensemble.features)
+    return rows_through(b, x, ensemble.forest, trees.RUN, width, places, shared)
+
+
+@rule("ai.onnx.ml.TreeEnsembleRegressor")
+def tree_regressor(b, node, x, ensemble=None):
+    transform, ensemble = transform_of(node), ensemble or regression(node)
+    return transform(b, forest_of(b, x, ensemble, ensemble.columns)[0])
+
+
+@rule("ai.onnx.ml.TreeEnsemble")
+def tree_ensemble(b, node, x):
+    ensemble, dtype = ensemble_of(node)
+    if dtype != F32 or node.attr("post_transform", 0) not in (0, "NONE"):
+        raise OnHost("results of another type, or that are transformed")
+    return tree_regressor(b, node, x, ensemble)
+
+
+@rule("ai.onnx.ml.TreeEnsembleClassifier")
+def tree_classifier(b, node, x):
+    (labels, ensemble, positive), transform = classification(node), transform_of(node)
+    labels = numbered(labels)
+    scores, place = forest_of(b, x, ensemble, ensemble.columns if positive is None else 2, 1)
+    return labelled(b, place, labels), scores if positive else transform(b, scores)
+
+
+def machine_of(b, x, machine):
+    """What support vector machines give: see rows_through."""
+    if not machine.in_graph:
+        raise OnHost("too many classes or features")
+    x = rows_of(b, x, machine.features, machine.features)
+    places = int(machine.classes > 0)
+    return rows_through(b, x, machine, machines.RUN, machine.width, places, -(-WORK // machine.work))
+
+
+@rule("ai.onnx.ml.SVMRegressor")
+def svm_regressor(b, node, x):
+    transform = transform_of(node) if not node.attr("one_class", 0) else TRANSFORMS["NONE"]
+    return transform(b, machine_of(b, x, svm.regression(node))[0])
+
+
+@rule("ai.onnx.ml.SVMClassifier")
+def svm_classifier(b, node, x):
+    (labels, machine, likely), transform = svm.classification(node), transform_of(node)
+    if likely is None:
+        raise OnHost("classes without support vectors")
+    labels = numbered(labels)
+    scores, place = machine_of(b, x, machine)
+    return labelled(b, place, labels), scores if likely else transform(b, scores)

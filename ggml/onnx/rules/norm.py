@@ -10,7 +10,7 @@ from ..recording import ggml
 from ..values import F32, Known, OnHost, count, is_float
 from . import rule
 from .elementwise import absolute
-from .index import cumprod, place_of_max
+from .index import place_of_max
 from .matmul import matmul
 from .pool import norm_of
 from .shape import parameter
@@ -213,9 +213,16 @@ def log_sum_exp(b, x, axes, keep):
 
 
 def product(b, x, axes, keep):
-    """Products: the last of the cumulative ones."""
-    rows = cumprod(b, b.rows(x, axes))
-    return b.reduced(b.contiguous(b.slice(rows, 1, rows.shape[1] - 1, 1)).t, x, axes, keep)
+    """Products: of the first half with the second, until one column is left."""
+    rows = b.use(b.rows(x, axes))
+    n = int(rows.shape[1])
+    if not n:
+        raise OnHost("a product of nothing")
+    while n > 1:
+        half = n // 2
+        found = b.mul(b.slice(rows, 1, 0, half), b.slice(rows, 1, half, half))
+        rows, n = b.concat([found, b.slice(rows, 1, n - 1, 1)], 1) if n % 2 else found, n - half
+    return b.reduced(b.contiguous(rows).t, x, axes, keep, bounds=rows.bounds)
 
 
 REDUCTIONS: dict[str, Any] = {

@@ -1,7 +1,6 @@
 """Recurrent networks: unrolled over the time steps, with the products of the inputs made for all steps together."""
 
 from itertools import zip_longest
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,8 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 def recurrent_node(ctx, gates, r, h, more, size, lines, function):
     """The node that a function of recurrence.pyx computes."""
     tasks = ggml.GGML_N_TASKS_MAX
-    operands: Any = [gates, r, h, more]
-    return ggml.ggml_custom_4d(ctx, ggml.GGML_TYPE_F32, size, lines, 1, 1, operands, 4, function, tasks, None)
+    operands = [gates, r, h, more]
+    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, size, lines, 1, 1, operands, 4, function, tasks, None)
 
 
 class Cell:
@@ -120,7 +119,7 @@ class Cell:
     def one_node(self, steps, batch):
         """Whether compiled code makes all steps (recurrence.pyx).
 
-        Products of many rows take less time as nodes, and so does one step: no graph with such a node is prepared.
+        Products of many rows take less time as nodes, and so does one step.
         """
         node, plain = self.node, {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}.get(self.kind)
         other = self.clip or self.peepholes or self.scales or node.attr("input_forget", 0) or self.b.trains

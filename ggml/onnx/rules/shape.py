@@ -4,7 +4,7 @@ import numpy as np
 
 from ..graph import numpy_type
 from ..recording import ggml
-from ..values import I64, Known, OnHost, Tensor, broadcast, count
+from ..values import F32, I64, Known, OnHost, Tensor, broadcast, count
 from . import rule
 
 
@@ -150,17 +150,17 @@ def pad(b, node, x, pads=None, value=None, axes=None):
     widths = [(max(p, 0), max(q, 0)) for p, q in widths]
     if mode != "constant":
         return continued(b, x, widths, mode)
+    if fill and x.dtype == F32:
+        return continued(b, x, widths, fill)
     y = padded(b, x, widths)
     if not fill:
         return y
     outside = np.pad(np.zeros(x.shape, bool), widths, constant_values=True)
-    if not np.isfinite(fill) or y.bounds:
-        return b.select(b.constant(~outside), y, b.full((), fill, x.dtype))
-    return b.add(y, b.constant(np.where(outside, fill, 0).astype(np.float32)))
+    return b.select(b.constant(~outside), y, b.full((), fill, x.dtype))
 
 
 def continued(b, x, widths, mode):
-    """x with further entries at the ends of its axes, which numpy.pad takes from the others."""
+    """x with further entries at the ends of its axes: as numpy.pad takes them from the others, or a number (mode)."""
     far = [a for a, pair in enumerate(widths) if mode == "reflect" and max(pair) >= x.shape[a]]
     for a in far:  # reflected several times
         x, places = b.use(x), np.pad(np.arange(x.shape[a]), widths[a], mode=mode)
