@@ -165,7 +165,7 @@ static void gg_section_change(gg_caller *me, int section) {
     me->section = section;
     if (section == GG_SHARED) {
         while (true) {
-            const unsigned long long changes = atomic_load_explicit(&gg_changes, memory_order_relaxed);
+            const unsigned long long changes = atomic_load_explicit(&gg_changes, memory_order_acquire);
             atomic_store_explicit(&me->since, changes, memory_order_relaxed);
             atomic_store(&me->sharing, 1);
             if (!atomic_load(&gg_one_is_alone) || Py_IsFinalizing()) return;

@@ -161,8 +161,18 @@ static bool close_file(gg_region *r) {
     r->file = NULL;
     return gg_pages_close_file(r->base, r->size);
 }
-static size_t slot_rest(gg_region *r) {
-    return gg_slot_rest(r->slot, r->size, r->reached > r->used ? r->reached : r->used);
+static size_t most_used(const gg_region *r) { return r->reached > r->used ? r->reached : r->used; }
+static size_t slot_rest(gg_region *r) { return gg_slot_rest(r->slot, r->size, most_used(r)); }
+/* Whether an arena gives its pages to the next one. It does not if it had those of another one and several such used so
+ * little of them that slots, which need fewer calls of the system, would have served them. */
+static bool gives_pages(const gg_region *r) {
+    enum { LITTLE = 256 << 10, IN_SUCCESSION = 8 };
+    static atomic_int in_succession;
+    if (r->present < r->size) return true;
+    const bool little = most_used(r) <= LITTLE;
+    if (little && atomic_fetch_add(&in_succession, 1) < IN_SUCCESSION) return true;
+    atomic_store(&in_succession, 0);
+    return !little;
 }
 static void region_destroy(gg_region *r) {
     if (r->file && !close_file(r)) r->mapped = false;
@@ -196,7 +206,7 @@ static void region_rest(gg_region *r) {
     unlock();
     if (r->slot.slab) size = slot_rest(r);
     else if (keeps && r->file) keeps = r->mapped = close_file(r);
-    else if (keeps && r->mapped) gg_pages_return(r->base, r->size, limit / 8);
+    else if (keeps && r->mapped) gg_pages_return(r->base, r->size, gives_pages(r) ? limit / 8 : 0);
     lock();
     r->size = size, r->rests = true;
     if (r->orphan) { region_destroy(r); return; }
