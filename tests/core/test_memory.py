@@ -1,5 +1,6 @@
 """Memory that runs out: limits of the address space, failing allocations, no memory for Python's objects."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -14,6 +15,9 @@ from cases.harness import not_sanitized
 
 import ggml
 from ggml.utils import to_numpy
+
+if sys.platform != "win32":
+    import resource
 
 FAULTS = Path(__file__).resolve().parents[2] / "fuzz" / "faults.py"
 
@@ -176,6 +180,25 @@ for ctx, x in live:
     ggml.ggml_free(ctx)
 assert resident() - before < 128 << 20, resident() - before
 """)
+
+
+@linux
+def test_contexts_that_use_little_lie_side_by_side():
+    """Also after one of their size used much, whose pages the next one gets."""
+    not_sanitized("it keeps freed memory")
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        pytest.skip("no contexts lie side by side where addresses are limited")
+
+    def address(n):
+        ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 20))
+        data = ggml.ggml_get_data(ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, n))
+        ggml.ggml_free(ctx)
+        return data
+
+    for _ in range(5):
+        address(200_000)
+    places = [address(4) for _ in range(200)][100:]
+    assert sum(0 < b - a < 1 << 16 for a, b in itertools.pairwise(places)) > 50
 
 
 @linux
