@@ -475,10 +475,14 @@ static size_t chunk_end(const ggml_context *ctx) {   /* bytes used of the curren
     return o && holds(ctx->chunk, o) ? o->offs + o->size : 0;
 }
 void (*gg_on_release)(const gg_region *region);
+static void tell_release(const gg_region *r) {
+    void (*const tell)(const gg_region *) = __atomic_load_n(&gg_on_release, __ATOMIC_ACQUIRE);
+    if (tell) tell(r);
+}
 static void chunk_release(gg_region *r) {
     if (r->ctx->chunk == r) r->used = chunk_end(r->ctx);
     r->ctx = NULL;
-    if (gg_on_release) gg_on_release(r);
+    tell_release(r);
     if (!r->mapped) return;                    /* memory of the caller stays registered (see _core.pyx) */
     gg_region_remove(GG_ARENA, r);
     gg_region_retire(r);
@@ -551,7 +555,7 @@ __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL
 void gg_context_end(ggml_context *ctx) {
     gg_region *const r = ctx->chunk;
     r->used = chunk_end(ctx);               /* others that had found it may have added to it */
-    if (gg_on_release) gg_on_release(r);
+    tell_release(r);
     r->ctx = NULL;
     context_end(ctx);
     gg_region_view(r, -1);
@@ -577,7 +581,13 @@ void gg_context_reset(ggml_context *ctx) {
     if (ctx->chunk->mapped) gg_poison(ctx->chunk->base, ctx->chunk->size);
     end_change(before);
 }
-size_t gg_context_used(const ggml_context *ctx) { return ctx->closed + chunk_end(ctx) - ctx->chunk->gaps; }
+size_t gg_context_used(const ggml_context *ctx) {
+    gg_lock *const lock = (gg_lock *)&ctx->lock;
+    gg_lock_take(lock);
+    const size_t used = ctx->closed + chunk_end(ctx) - ctx->chunk->gaps;
+    gg_lock_open(lock);
+    return used;
+}
 
 /* A new object in the current chunk, or NULL: there is no room. *grow: the size of the chunk that would have it, 0 if
  * the context does not grow. */

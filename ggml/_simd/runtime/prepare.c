@@ -168,7 +168,7 @@ static void enter(const ggml_cgraph *g) {
     *bucket(g) = p;
     gg_lock_open(lock_of(g));
     n_graphs++;
-    gg_on_release = prepared_forget;
+    __atomic_store_n(&gg_on_release, prepared_forget, __ATOMIC_RELEASE);
 }
 /* Ends the use of an entry by this thread. */
 static void let_go(gg_prepared *p) {
