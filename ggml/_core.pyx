@@ -33,6 +33,8 @@ cdef extern from "_sections.h" nogil:
     void gg_section_back(int before)
     int gg_section_here()
     uint64_t gg_section_changes()
+    uint64_t gg_section_changed()
+    bint gg_section_passed(uint64_t time)
     int gg_sections_begin()
     void gg_hook_take()
     void gg_hook_open()
@@ -74,9 +76,14 @@ cdef extern from "runtime/memory.h" nogil:
     gg_region *gg_region_of_data(const void *addr)
     bint gg_readable(const void *addr, size_t size)
     ggml_context *gg_context_new(size_t mem_size, void *buffer, bint no_alloc)
+    bint gg_context_enter(ggml_context *ctx)
     void gg_context_reset(ggml_context *ctx)
     gg_region *gg_context_free(ggml_context *ctx)
     void gg_context_rest(gg_region *r)
+    enum: GG_LEFT, GG_GONE, GG_NOT_SMALL
+    int gg_context_leave(ggml_context *ctx, uint64_t (*now_changed)())
+    ggml_context *gg_context_left(bint (*passed)(uint64_t time))
+    void gg_context_end(ggml_context *ctx)
     ggml_context *gg_context_find(const void *handle)
     size_t gg_context_used(const ggml_context *ctx)
     ggml_object *gg_context_object(ggml_context *ctx, int type, size_t size, size_t *need)
@@ -654,6 +661,7 @@ def ggml_init(params):
     cdef bint no_alloc = params.no_alloc
     cdef ggml_context *ctx
     cdef object owner = None
+    cdef int section
     if size > <size_t>1 << 62:
         fail(MemoryError, f"mem_size is {size} bytes: more than any memory holds")
     if buffer != NULL:
@@ -664,8 +672,13 @@ def ggml_init(params):
         if owner is None and not gg_readable(buffer, size):
             fail(ValueError, f"mem_buffer ({<size_t>buffer:#x}) is not readable memory of {size} bytes")
         free_overlapping(buffer, size)
+    end_contexts()
+    section = gg_section_here()
+    if buffer == NULL and section == GG_SHARED:     # outside: the system may take its time. Others that call this while
+        section = gg_section_pause()                # they are alone have looked up what shall stay
     ctx = gg_context_new(size, buffer, no_alloc)
-    if ctx == NULL:
+    gg_section_back(section)
+    if ctx == NULL or not gg_context_enter(ctx):
         fail(MemoryError, f"there is no memory for {f'{size} bytes' if size else 'a context'}")
     if owner is not None:
         keep(ctx, owner)
@@ -679,22 +692,9 @@ def ggml_init(params):
 
 cdef ggml_context *context_new() except NULL:
     cdef ggml_context *ctx = gg_context_new(0, NULL, True)
-    if ctx == NULL:
+    if ctx == NULL or not gg_context_enter(ctx):
         fail(MemoryError, "no memory for a context")
     return ctx
-
-cdef int context_free(ggml_context *ctx) except -1:
-    cdef gg_region *rest
-    cdef int section = section_alone()
-    if not GG_HAS_GIL and gg_context_find(ctx) == NULL:     # another thread was alone before
-        section_back(section)
-        fail(RuntimeError, f"ctx ({<size_t>ctx}) is not a live context: freed, or never made")
-    _kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None     # lives until the arena is freed
-    drop_kept(ctx)
-    rest = gg_context_free(ctx)
-    section_back(section)
-    gg_context_rest(rest)
-    return 0
 
 def ggml_free(ctx):
     """Frees a context with all its tensors and graphs.

@@ -1,27 +1,37 @@
 """Handles: objects that callers know by a number, as C programs know them by a pointer.
 
 The number is an address: of a small block that is allocated for the purpose, or of a struct of the caller. A block is
-not reused until DEAD other handles were closed, so that a stale handle is reported instead of meaning another object.
+not reused until 4096 other handles were closed, so that a stale handle is reported instead of meaning another object.
 """
 import ctypes
 
 from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject
-from libc.stdlib cimport free
 
 from ._core cimport (
     allocate, engine, fail, has_gil, is_a, let_go, outside, repr_short, section_alone, section_back,
 )
 
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    /* Blocks of closed handles: each is kept until as many others were closed. Any thread may add one. */
+    enum { GG_DEAD = 4096 };
+    static void *gg_dead[GG_DEAD];
+    static size_t gg_n_dead;
+    static void gg_block_close(void *block) {
+        const size_t i = __atomic_fetch_add(&gg_n_dead, 1, __ATOMIC_RELAXED) % GG_DEAD;
+        free(__atomic_exchange_n(&gg_dead[i], block, __ATOMIC_ACQ_REL));
+    }
+    """
+    void gg_block_close(void *block)
+
 cdef enum:
-    DEAD = 4096
     NEAR = 64
 
 live = {}
 adopters = {}
 cdef dict titles = {}                       # class: what messages call it
-cdef void *dead[DEAD]                       # a ring of the blocks of closed handles
-cdef size_t n_dead = 0
 
 cdef struct Near:                           # a recent look-up: graphs look up the buffer of every tensor
     void *at
@@ -39,10 +49,16 @@ cdef PyObject *handle_at(void *at) except? NULL:
         handle = <PyObject *>found if found is not None else NULL
         if has_gil():
             n.at, n.handle = at, handle
+        elif handle != NULL:
+            let_go(found)                   # borrowed until the call ends: another thread may close it
     return handle
 
 cdef int known(Handle h) except -1:
-    cdef int section = section_alone()
+    cdef int section
+    if not has_gil() and not h.foreign:     # nobody has its number
+        live[<size_t>h.at] = h
+        return 0
+    section = section_alone()
     near_of(h.at).at = NULL
     live[<size_t>h.at] = h
     section_back(section)
@@ -55,16 +71,13 @@ cdef class Handle:
         self.at = NULL
 
     cdef int close(self) except -1:
-        global n_dead
-        cdef int section = section_alone()
-        near_of(self.at).at = NULL
+        """Ends the handle. Other threads that have found the object keep it until their calls end."""
+        if has_gil():
+            near_of(self.at).at = NULL
         closed = live.pop(<size_t>self.at, None)
         let_go(self)
         if closed is not None and not self.foreign:
-            free(dead[n_dead % DEAD])
-            dead[n_dead % DEAD] = self.at
-            n_dead += 1
-        section_back(section)
+            gg_block_close(self.at)
         return 0
 
 cdef Handle opened(Handle h):

@@ -25,6 +25,8 @@ static inline int gg_section_enter(int section) { return section; }
 static inline int gg_section_pause(void) { return GG_OUTSIDE; }
 static inline int gg_section_here(void) { return GG_OUTSIDE; }
 static inline uint64_t gg_section_changes(void) { return 0; }
+static inline uint64_t gg_section_changed(void) { return 0; }
+static inline bool gg_section_passed(uint64_t time) { return time > 0; }
 static inline PyObject *gg_section_keep(PyObject *dict) { return dict; }
 static inline PyObject *gg_section_kept(void) { return NULL; }
 static inline bool gg_section_anew(bool may) { return may; }
@@ -66,6 +68,7 @@ static inline void gg_mutex_open(PyMutex *mutex) {
 /* A thread that calls functions of this package. Those of threads that have ended are used again, never freed. */
 typedef struct gg_caller {
     _Alignas(64) atomic_int sharing;        /* whether it is in a section that it shares */
+    atomic_ullong since;                    /* gg_changes when it entered that */
     int section;                            /* in which it is: for this thread alone, like what follows */
     bool may_begin_anew;                    /* the call that runs: it is one of gg_call_in */
     PyObject *kept;                         /* dict of what the call lets go of outside of its section, or NULL */
@@ -75,8 +78,8 @@ typedef struct gg_caller {
 } gg_caller;
 static _Atomic(gg_caller *) gg_callers;
 static atomic_int gg_one_is_alone;
-static PyMutex gg_turn;                     /* held by the thread that is alone */
-static uint64_t gg_times_alone;             /* changes while a thread is alone */
+static PyMutex gg_turn;                     /* held by the thread that is alone: others sleep in it */
+static atomic_ullong gg_changes;            /* how often threads were alone, or freed something without that */
 static PyMutex gg_hook;                     /* of sys.unraisablehook and of exceptions of computes (see _core.pyx) */
 static inline void gg_hook_take(void) { gg_mutex_take(&gg_hook); }
 static inline void gg_hook_open(void) { gg_mutex_open(&gg_hook); }
@@ -140,29 +143,41 @@ static void gg_wait_for(const gg_caller *c) {
     while (atomic_load_explicit(&c->sharing, memory_order_acquire)) gg_let_others_run();
     if (state) PyEval_RestoreThread(state);
 }
+/* Waits until no thread is alone. The mutex puts this thread to sleep, which takes longer than most that are alone. The
+ * thread that will be alone may not have it yet: where Python has stopped that one, to stop all, this one must not run
+ * on without letting Python stop it too. */
+static void gg_wait_for_turn(void) {
+    if (gg_soon(&gg_one_is_alone)) return;
+    gg_mutex_take(&gg_turn);
+    gg_mutex_open(&gg_turn);
+    if (!atomic_load(&gg_one_is_alone)) return;
+    PyThreadState *const state = PyThreadState_GetUnchecked() ? PyEval_SaveThread() : NULL;
+    gg_let_others_run();
+    if (state) PyEval_RestoreThread(state);
+}
 /* While Python ends, one thread runs. Others have stopped wherever they were, also where they were alone. */
 static void gg_section_change(gg_caller *me, int section) {
     if (me->section == GG_SHARED) atomic_store_explicit(&me->sharing, 0, memory_order_release);
     if (me->section == GG_ALONE && !Py_IsFinalizing()) {
-        atomic_store(&gg_one_is_alone, 0);
         gg_mutex_open(&gg_turn);
+        atomic_store(&gg_one_is_alone, 0);
     }
     me->section = section;
     if (section == GG_SHARED) {
-        do {
+        while (true) {
+            const unsigned long long changes = atomic_load_explicit(&gg_changes, memory_order_acquire);
+            atomic_store_explicit(&me->since, changes, memory_order_relaxed);
             atomic_store(&me->sharing, 1);
             if (!atomic_load(&gg_one_is_alone) || Py_IsFinalizing()) return;
             atomic_store(&me->sharing, 0);
-        } while (gg_soon(&gg_one_is_alone));
-        gg_mutex_take(&gg_turn);             /* once this thread has it, no other one is alone */
-        atomic_store(&me->sharing, 1);
-        gg_mutex_open(&gg_turn);
+            gg_wait_for_turn();
+        }
     } else if (section == GG_ALONE && !Py_IsFinalizing()) {
-        gg_soon(&gg_one_is_alone);          /* the mutex puts this thread to sleep, which takes longer */
+        for (int no = 0; !atomic_compare_exchange_strong(&gg_one_is_alone, &no, 1) && !Py_IsFinalizing(); no = 0)
+            gg_wait_for_turn();
         gg_mutex_take(&gg_turn);
-        atomic_store(&gg_one_is_alone, 1);
         for (const gg_caller *c = atomic_load(&gg_callers); c; c = c->next) gg_wait_for(c);
-        gg_times_alone++;
+        atomic_fetch_add(&gg_changes, 1);
     }
 }
 static inline gg_caller *gg_caller_here(void) { return gg_me ? gg_me : gg_caller_new(); }
@@ -184,8 +199,17 @@ static inline void gg_section_back(int before) {
     if (gg_me->section != before) gg_section_change(gg_me, before);
 }
 static inline int gg_section_here(void) { return gg_caller_here()->section; }
-/* How often threads were alone: a thread in a section has looked up what is there as long as it stays the same. */
-static inline uint64_t gg_section_changes(void) { return gg_times_alone; }
+/* A thread has looked up what is there as long as this stays the same. */
+static inline uint64_t gg_section_changes(void) { return atomic_load(&gg_changes); }
+/* Something was taken out of the registries while others shared the section. Returns the time: who has entered later
+ * does not find it. */
+static uint64_t gg_section_changed(void) { return atomic_fetch_add(&gg_changes, 1); }
+/* Whether all other threads that are in a section have entered after that time. */
+static bool gg_section_passed(uint64_t time) {
+    for (gg_caller *c = atomic_load(&gg_callers); c; c = c->next)
+        if (c != gg_me && atomic_load(&c->sharing) && atomic_load(&c->since) <= time) return false;
+    return true;
+}
 /* Sets what the call that runs lets go of, and returns what was set before. */
 static inline PyObject *gg_section_keep(PyObject *dict) {
     PyObject *const before = gg_caller_here()->kept;

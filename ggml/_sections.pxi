@@ -71,6 +71,40 @@ cdef object outside(object (*function)(object), object value):
         raise _Anew
     return made
 
+cdef int context_free(ggml_context *ctx) except -1:
+    """Frees a live context. Without a GIL other threads go on meanwhile where it is small."""
+    cdef int section = gg_section_enter(GG_SHARED), how = GG_NOT_SMALL
+    if not GG_HAS_GIL and gg_section_here() == GG_SHARED:
+        how = gg_context_leave(ctx, gg_section_changed)
+    if how == GG_NOT_SMALL:
+        how = context_free_alone(ctx)
+    end_contexts()
+    gg_section_back(section)
+    if how == GG_GONE:
+        fail(RuntimeError, f"ctx ({<size_t>ctx}) is not a live context: freed, or never made")
+    return 0
+
+cdef int context_free_alone(ggml_context *ctx) except -1:
+    cdef gg_region *rest
+    cdef int section = gg_section_enter(GG_ALONE)
+    if not GG_HAS_GIL and gg_context_find(ctx) == NULL:     # another thread was alone before
+        gg_section_back(section)
+        return GG_GONE
+    _kept = <object><PyObject *>ctx.keep if ctx.keep != NULL else None     # lives until the arena is freed
+    drop_kept(ctx)
+    rest = gg_context_free(ctx)
+    gg_section_back(section)
+    gg_context_rest(rest)
+    return GG_LEFT
+
+cdef object end_contexts():
+    """Ends those that were freed while other threads might use them, and that none of these uses any more."""
+    cdef ggml_context *ctx = NULL if GG_HAS_GIL else gg_context_left(gg_section_passed)
+    while ctx != NULL:
+        drop_kept(ctx)
+        gg_context_end(ctx)
+        ctx = gg_context_left(gg_section_passed)
+
 cdef tuple same_pair(object a, object b):
     """(a, b), the same tuple if the call begins anew."""
     pair = a, b

@@ -1,7 +1,9 @@
 """Backends: their buffers, graphs, plans and events; the settings of the CPU backend."""
 import ctypes
 
-from .._core cimport arg_address, arg_bool, arg_callback, arg_graph, arg_size, arg_tensor, enter, fail, let_go
+from .._core cimport (
+    arg_address, arg_bool, arg_callback, arg_graph, arg_size, arg_tensor, enter, fail, let_go, outside,
+)
 from .._graph.graph cimport threads
 from .._handle cimport HANDLE, find
 from .device cimport Backend, CpuBackend, Device, Event, Plan, backend_arg, buft_arg, cpu_device, live
@@ -302,6 +304,9 @@ def ggml_backend_offload_op(backend, op):
     return bool(backend_arg(backend, "backend").offload_op(arg_tensor(op, b"op")))
 
 # ---- events ----------------------------------------------------------------------------------------------------------
+cdef object value_of(object o):
+    return getattr(o, "value", None)
+
 def ggml_backend_event_new(device):
     """Creates an event: a mark in the sequence of a backend's work that others can wait for.
 
@@ -316,8 +321,8 @@ def ggml_backend_event_new(device):
     enter(b"ggml_backend_event_new")
     if device is None:
         return None
-    address = device if type(device) is int else getattr(device, "value", None)
-    if isinstance(live.get(address), Backend):
+    address = device if type(device) is int else outside(value_of, device)
+    if type(address) is int and isinstance(live.get(address), Backend):
         return HANDLE(backend_arg(device, "device").event_new())
     return HANDLE((<Device>find(device, Device, "device")).event_new())
 

@@ -14,8 +14,8 @@ from .._core cimport (
     GG_MESSAGE, allocate, arg_address, arg_bool, arg_callback, arg_context, arg_graph, arg_int32, arg_path, arg_size,
     arg_tensor, arg_tensors, arg_text, cbool, check_data, check_files, compute_outside, engine, enter, entered, fail,
     function_name, gg_call, gg_is_empty, gg_nbytes, gg_pins, gg_prepared, gg_types, ggml_cgraph, ggml_context,
-    ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold_owners, is_a, name_text, paused, pins_hold,
-    pins_release, pointed, repr_short, unwatch, watch, wrap_graph, wrap_handle, wrap_tensor,
+    ggml_cplan, ggml_object, ggml_tensor, graph_expand, graph_new, hold_owners, is_a, name_text, outside, paused,
+    pins_hold, pins_release, pointed, repr_short, truth_of, unwatch, watch, wrap_graph, wrap_handle, wrap_tensor,
 )
 from .._enums cimport GGML_OP_GLU, GGML_OP_NONE, GGML_OP_OPT_STEP_ADAMW, GGML_OP_UNARY
 from .._params cimport glu_params, unary_params
@@ -882,7 +882,7 @@ def ggml_graph_dump_dot(gb, gf, filename):
     """
     enter(b"ggml_graph_dump_dot")
     cdef ggml_cgraph *g = arg_sound_graph(gb, b"gb")
-    cdef ggml_cgraph *f = NULL if gf is None or not gf else arg_graph(gf, b"gf")
+    cdef ggml_cgraph *f = NULL if gf is None or not outside(truth_of, gf) else arg_graph(gf, b"gf")
     cdef int i, k
     cdef ggml_tensor *t
     name = os.fsdecode(arg_path(filename, b"filename"))

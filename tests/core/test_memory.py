@@ -1,5 +1,6 @@
 """Memory that runs out: limits of the address space, failing allocations, no memory for Python's objects."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -14,6 +15,9 @@ from cases.harness import not_sanitized
 
 import ggml
 from ggml.utils import to_numpy
+
+if sys.platform != "win32":
+    import resource
 
 FAULTS = Path(__file__).resolve().parents[2] / "fuzz" / "faults.py"
 
@@ -134,6 +138,86 @@ def test_freed_contexts_are_found_by_address():
     ggml.ggml_graph_compute_with_ctx(ctx, graph, 1)
     assert to_numpy(total) == 64
     ggml.ggml_free(ctx)
+
+
+@linux
+def test_small_contexts_keep_little_memory():
+    """What thousands of freed contexts keep has a limit, whatever they used and in whatever order they were freed; a
+    pointer into one of the last thousand is refused, and new tensors are zero.
+    """
+    not_sanitized("it keeps freed memory")
+    child("""
+import ctypes, random
+from ggml.utils import to_numpy
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+rng, live, stale, views = random.Random(1), [], [], []
+before = resident()
+for i in range(4000):
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=rng.choice([1 << 14, 1 << 20, 5 << 20, 16 << 20])))
+    n = rng.choice([4, 1000, 3000]) if i % 50 else ggml.ggml_get_mem_size(ctx) // 5
+    x = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, n)
+    if i % 7 == 0:
+        assert not to_numpy(x).any(), i
+    ctypes.memset(ggml.ggml_get_data(x), 1, 4 * n)
+    if i % 500 == 0:
+        views.append(to_numpy(x))
+    live.append((ctx, x))
+    while len(live) > (i // 700) % 4 * 3:
+        ctx, x = live.pop(rng.randrange(len(live)))
+        ggml.ggml_free(ctx)
+        stale.append(x)
+assert all((v.view(np.uint8) == 1).all() for v in views)
+views.clear()
+for x in stale[-900:]:
+    try:
+        ggml.ggml_nbytes(x)
+    except RuntimeError as error:
+        assert "freed" in str(error)
+    else:
+        sys.exit("accepted")
+for ctx, x in live:
+    ggml.ggml_free(ctx)
+assert resident() - before < 128 << 20, resident() - before
+""")
+
+
+@linux
+def test_contexts_that_use_little_lie_side_by_side():
+    """Also after one of their size used much, whose pages the next one gets."""
+    not_sanitized("it keeps freed memory")
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        pytest.skip("no contexts lie side by side where addresses are limited")
+
+    def address(n):
+        ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 20))
+        data = ggml.ggml_get_data(ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, n))
+        ggml.ggml_free(ctx)
+        return data
+
+    for _ in range(5):
+        address(200_000)
+    places = [address(4) for _ in range(200)][100:]
+    assert sum(0 < b - a < 1 << 16 for a, b in itertools.pairwise(places)) > 50
+
+
+@linux
+def test_freed_contexts_in_limited_address_space():
+    """Freed contexts keep a small part of the addresses that the process may have."""
+    not_sanitized("it limits the address space")
+    child("""
+import resource
+def addresses():
+    return int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (addresses() + (6 << 30),) * 2)
+before = most = addresses()
+for _ in range(700):
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=4 << 20))
+    ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_F32, 420_000)
+    ggml.ggml_free(ctx)
+    most = max(most, addresses())
+assert most - before < 400 << 20, most - before
+""")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fuzz/faults.py needs Linux and a C compiler")

@@ -102,17 +102,25 @@ bool gg_region_add(int kind, gg_region *r) {
     gg_lock_open(&registry);
     return added;
 }
+static void take_region_out(int kind, const gg_region *r) {
+    if (!take_out(live[kind].v, live[kind].n, r)) return;
+    live[kind].n--;
+    advance(&live[kind].changes);
+    advance(&epoch);
+}
 void gg_region_remove(int kind, gg_region *r) {
     const int before = begin_change();
     gg_lock_take(&registry);
-    if (take_out(live[kind].v, live[kind].n, r)) {
-        live[kind].n--;
-        advance(&live[kind].changes);
-        advance(&epoch);
-    }
+    take_region_out(kind, r);
     gg_lock_open(&registry);
     end_change(before);
 }
+
+#ifdef GG_FREE_THREADED
+enum { KEPT_FOR_LATER = true };
+#else
+enum { KEPT_FOR_LATER = false };
+#endif
 
 /* ---- quarantine -------------------------------------------------------------------------------------------------- */
 /* Freed arenas, oldest first. Their addresses stay reserved for a while, and the oldest are released first. An arena
@@ -122,6 +130,10 @@ enum { QUARANTINE = 1024 };
 static gg_region *oldest, **newest = &oldest;   /* newest: the last field `next` */
 static gg_region *by_address[QUARANTINE + 1];   /* the same, sorted */
 static size_t q_len, q_bytes;                   /* q_bytes: of regions without views */
+/* Those that have left it. Without a GIL they are unmapped when a context is made, outside of sections, for whose end
+ * others wait. */
+static gg_region *departed;
+static size_t n_departed;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static void lock(void) {
@@ -149,9 +161,25 @@ static bool close_file(gg_region *r) {
     r->file = NULL;
     return gg_pages_close_file(r->base, r->size);
 }
+static size_t most_used(const gg_region *r) { return r->reached > r->used ? r->reached : r->used; }
+static size_t slot_rest(gg_region *r) { return gg_slot_rest(r->slot, r->size, most_used(r)); }
+/* Whether an arena gives its pages to the next one. It does not if it had those of another one and several such used so
+ * little of them that slots, which need fewer calls of the system, would have served them. */
+static bool gives_pages(const gg_region *r) {
+    enum { LITTLE = 256 << 10, IN_SUCCESSION = 8 };
+    static atomic_int in_succession;
+    if (r->present < r->size) return true;
+    const bool little = most_used(r) <= LITTLE;
+    if (little && atomic_fetch_add(&in_succession, 1) < IN_SUCCESSION) return true;
+    atomic_store(&in_succession, 0);
+    return !little;
+}
 static void region_destroy(gg_region *r) {
     if (r->file && !close_file(r)) r->mapped = false;
-    if (r->mapped) gg_pages_free(r->base, r->size);
+    if (r->slot.slab) {
+        if (!r->rests) slot_rest(r);
+        gg_slot_release(r->slot);
+    } else if (r->mapped) gg_pages_free(r->base, r->size);
     free(r);
 }
 static void quarantine_remove(gg_region **at) {
@@ -172,14 +200,17 @@ static void quarantine_trim(size_t bytes) {
 /* Returns the memory of a region that has no views any more; keeps its addresses unless they are too many. The lock is
  * open while the system works: until `rests` is set nobody else releases the region, but it may leave the list. */
 static void region_rest(gg_region *r) {
-    const size_t limit = gg_spare_addresses();
-    bool keeps = r->size <= limit;
+    const size_t limit = r->slot.slab ? gg_slot_limit(r->slot) : gg_spare_addresses();
+    size_t size = r->size;
+    bool keeps = size <= limit;
     unlock();
-    if (keeps && r->file) keeps = r->mapped = close_file(r);
-    else if (keeps && r->mapped) gg_pages_return(r->base, r->size, limit / 8);
+    if (r->slot.slab) size = slot_rest(r);
+    else if (keeps && r->file) keeps = r->mapped = close_file(r);
+    else if (keeps && r->mapped) gg_pages_return(r->base, r->size, gives_pages(r) ? limit / 8 : 0);
     lock();
+    r->size = size, r->rests = true;
     if (r->orphan) { region_destroy(r); return; }
-    q_bytes += r->size, r->rests = true;
+    q_bytes += size;
     if (keeps) { quarantine_trim(limit); return; }
     gg_region **at = &oldest;
     while (*at != r) at = &(*at)->next;
@@ -189,20 +220,23 @@ static gg_region *quarantined(const void *addr) {
     const size_t i = after(by_address, q_len, addr);
     return i && holds(by_address[i - 1], addr) ? by_address[i - 1] : NULL;
 }
+static void destroy_departed(void) {
+    lock();
+    gg_region *r = departed;
+    departed = NULL, n_departed = 0;
+    unlock();
+    for (gg_region *next; r; r = next) next = r->next, region_destroy(r);
+}
 /* Releases what freed arenas keep reserved. */
 static bool release_reserved(void) {
     lock();
     const size_t before = q_bytes;
     quarantine_trim(0);
-    const bool dropped = gg_pages_drop_warm();
+    const bool dropped = gg_pages_drop_warm(), emptied = gg_slots_drop();
     unlock();
-    return before || dropped;
+    destroy_departed();
+    return before || dropped || emptied;
 }
-#ifdef GG_FREE_THREADED
-enum { KEPT_FOR_LATER = true };
-#else
-enum { KEPT_FOR_LATER = false };
-#endif
 /* Changes the views of a range, or adds GG_FREED; returns them as they are then. */
 static int64_t views_change(gg_region *r, int64_t delta) {
 #ifdef GG_FREE_THREADED
@@ -213,19 +247,20 @@ static int64_t views_change(gg_region *r, int64_t delta) {
 }
 void gg_region_retire(gg_region *r) {
     atomic_store_explicit(&gg_on_exhaustion, release_reserved, memory_order_release);
-    gg_region *old = NULL;
     lock();
     r->next = NULL;
     *newest = r, newest = &r->next;
     insert(by_address, q_len++, r);
     if (q_len > QUARANTINE) {
-        old = oldest;
+        gg_region *const old = oldest;
         quarantine_remove(&oldest);
-        if (!old->rests) old->orphan = true, old = NULL;    /* leaves the list; its views keep it */
+        if (old->rests) old->next = departed, departed = old, n_departed++;
+        else old->orphan = true;                            /* leaves the list; its views keep it */
     }
     if (views_change(r, GG_FREED) == GG_FREED) region_rest(r);
+    const bool all = n_departed > (KEPT_FOR_LATER ? QUARANTINE : 0);
     unlock();
-    if (old) region_destroy(old);
+    if (all) destroy_departed();
 }
 void gg_region_leave(gg_region *r) {
     lock();
@@ -325,16 +360,27 @@ static size_t n_dead;
 static struct { ggml_context **v; size_t n, cap; uint64_t changes; } contexts;
 static GG_OF_THREAD struct { ggml_context *context; uint64_t changes; } recent_context;
 
+static size_t place_of(const ggml_context *ctx) {
+    size_t lo = 0, hi = contexts.n;
+    while (lo < hi) {
+        const size_t mid = (lo + hi) / 2;
+        if ((uintptr_t)contexts.v[mid] < (uintptr_t)ctx) lo = mid + 1; else hi = mid;
+    }
+    return lo;
+}
+static bool entered(size_t place, const ggml_context *ctx) {
+    return place < contexts.n && contexts.v[place] == ctx;
+}
+static void take_context_out(size_t place) {
+    memmove(contexts.v + place, contexts.v + place + 1, (--contexts.n - place) * sizeof *contexts.v);
+    advance(&contexts.changes);
+}
 ggml_context *gg_context_find(const void *handle) {
     if (handle && handle == recent_context.context && recent_context.changes == now(&contexts.changes))
         return recent_context.context;
     gg_lock_take(&registry);
-    size_t lo = 0, hi = contexts.n;
-    while (lo < hi) {
-        const size_t mid = (lo + hi) / 2;
-        if ((uintptr_t)contexts.v[mid] < (uintptr_t)handle) lo = mid + 1; else hi = mid;
-    }
-    ggml_context *const found = lo < contexts.n && contexts.v[lo] == handle ? contexts.v[lo] : NULL;
+    const size_t place = place_of(handle);
+    ggml_context *const found = entered(place, handle) ? contexts.v[place] : NULL;
     if (found) recent_context.context = found, recent_context.changes = contexts.changes;
     gg_lock_open(&registry);
     return found;
@@ -358,52 +404,85 @@ static bool context_enter(ggml_context *ctx) {
     gg_lock_open(&registry);
     return entered;
 }
+/* Nobody can find the context any more. */
+static void context_end(ggml_context *ctx) {
+    gg_lock_take(&registry);
+    ggml_context *const oldest = dead[n_dead % 4096];
+    dead[n_dead++ % 4096] = ctx;
+    gg_lock_open(&registry);
+    free(oldest);
+}
 static void context_leave(ggml_context *ctx) {
     gg_lock_take(&registry);
-    size_t i = 0;
-    while (contexts.v[i] != ctx) i++;
-    memmove(contexts.v + i, contexts.v + i + 1, (--contexts.n - i) * sizeof *contexts.v);
-    advance(&contexts.changes);
+    take_context_out(place_of(ctx));
     gg_lock_open(&registry);
-    free(dead[n_dead % 4096]);
-    dead[n_dead++ % 4096] = ctx;
+    context_end(ctx);
 }
 
+/* Takes pages of a freed arena, or new ones; false: there are none. */
+static bool take_pages(gg_region *r) {
+    r->mapped = true;
+    if ((r->base = gg_pages_warm(r->size))) {
+        r->present = r->size;
+        return true;
+    }
+    if ((r->base = gg_slot_take(r->size, &r->slot, &r->present))) {
+        if (r->present > r->size) r->present = r->size;
+        return true;
+    }
+    gg_pages_make_room();
+    r->base = gg_pages_alloc(r->size);
+    return r->base != NULL;
+}
 static gg_region *chunk_new(ggml_context *ctx, void *buffer, size_t size) {
     gg_region *r = gg_calloc(1, sizeof *r);
     if (!r) return NULL;
     r->ctx = ctx, r->base = buffer, r->size = size;
     if (!buffer) {
-        r->mapped = true;
         if (GG_RED_ZONE) r->size += r->slack = size / 4 + 4096;
-        r->warm = (r->base = gg_pages_warm(r->size)) != NULL;
-        if (!r->base && !(r->base = gg_pages_alloc(r->size))) { free(r); return NULL; }
+        if (!take_pages(r)) { free(r); return NULL; }
         gg_poison(r->base, r->size);
     }
-    if (!gg_region_add(GG_ARENA, r)) { region_destroy(r); return NULL; }
     return r;
+}
+static bool chunk_enter(gg_region *r) {
+    if (gg_region_add(GG_ARENA, r)) return true;
+    region_destroy(r);
+    return false;
 }
 static size_t padded(size_t size) { return (size + GGML_MEM_ALIGN - 1) & ~(size_t)(GGML_MEM_ALIGN - 1); }
 ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc) {
     ggml_context *ctx = gg_calloc(1, sizeof *ctx);
     if (!ctx) return NULL;
+    if (KEPT_FOR_LATER) destroy_departed();
     if (!buffer) mem_size = padded(mem_size);   /* callers add up unpadded sizes of data */
     ctx->mem_size = mem_size, ctx->no_alloc = no_alloc, ctx->grows = !mem_size && !buffer;
     ctx->chunk = chunk_new(ctx, buffer, ctx->grows ? FIRST_CHUNK : mem_size);
     if (!ctx->chunk) { free(ctx); return NULL; }
-    if (context_enter(ctx)) return ctx;
-    gg_region_remove(GG_ARENA, ctx->chunk), region_destroy(ctx->chunk), free(ctx);
-    return NULL;
+    ctx->touched = ctx->chunk->present;
+    return ctx;
+}
+bool gg_context_enter(ggml_context *ctx) {
+    if (chunk_enter(ctx->chunk)) {
+        if (context_enter(ctx)) return true;
+        gg_region_remove(GG_ARENA, ctx->chunk), region_destroy(ctx->chunk);
+    }
+    free(ctx);
+    return false;
 }
 static size_t chunk_end(const ggml_context *ctx) {   /* bytes used of the current chunk */
     const ggml_object *o = __atomic_load_n(&ctx->last, __ATOMIC_ACQUIRE);
     return o && holds(ctx->chunk, o) ? o->offs + o->size : 0;
 }
 void (*gg_on_release)(const gg_region *region);
+static void tell_release(const gg_region *r) {
+    void (*const tell)(const gg_region *) = __atomic_load_n(&gg_on_release, __ATOMIC_ACQUIRE);
+    if (tell) tell(r);
+}
 static void chunk_release(gg_region *r) {
     if (r->ctx->chunk == r) r->used = chunk_end(r->ctx);
     r->ctx = NULL;
-    if (gg_on_release) gg_on_release(r);
+    tell_release(r);
     if (!r->mapped) return;                    /* memory of the caller stays registered (see _core.pyx) */
     gg_region_remove(GG_ARENA, r);
     gg_region_retire(r);
@@ -420,6 +499,67 @@ gg_region *gg_context_free(ggml_context *ctx) {
     end_change(before);
     return rest;
 }
+/* Small contexts that have left while other threads shared the section with this one, and may have looked them up. */
+enum { LEAVING = 32 };
+static const size_t SMALL = (size_t)1 << 20;
+static struct { ggml_context *ctx; uint64_t time; } leaving[LEAVING];
+static atomic_int n_leaving;
+
+static bool is_small(const ggml_context *ctx) {
+    const gg_region *const r = ctx->chunk;
+    return r->mapped && !r->prev && r->reached <= SMALL && chunk_end(ctx) <= SMALL && !ctx->keep && !ctx->legacy;
+}
+gg_leaving gg_context_leave(ggml_context *ctx, uint64_t (*now_changed)(void)) {
+    gg_leaving how = GG_GONE;
+    gg_lock_take(&registry);
+    const size_t place = place_of(ctx);
+    if (entered(place, ctx)) {
+        gg_lock_take(&ctx->lock);           /* a thread that adds an object has done so */
+        how = n_leaving < LEAVING && is_small(ctx) ? GG_LEFT : GG_NOT_SMALL;
+        if (how == GG_LEFT) {
+            take_context_out(place);
+            ctx->left = true, ctx->chunk->used = chunk_end(ctx);
+            leaving[n_leaving].ctx = ctx, leaving[n_leaving++].time = UINT64_MAX;
+        }
+        gg_lock_open(&ctx->lock);
+    }
+    gg_lock_open(&registry);
+    if (how != GG_LEFT) return how;
+    gg_region *const r = ctx->chunk;
+    views_change(r, 1);
+    gg_region_retire(r);                    /* first: who does not find it among the live ones finds it there */
+    gg_lock_take(&registry);
+    take_region_out(GG_ARENA, r);
+    for (int i = 0; i < n_leaving; i++)
+        if (leaving[i].ctx == ctx) leaving[i].time = now_changed();
+    gg_lock_open(&registry);
+    return how;
+}
+ggml_context *gg_context_left(bool (*passed)(uint64_t time)) {
+    ggml_context *found = NULL;
+    if (!atomic_load_explicit(&n_leaving, memory_order_relaxed)) return NULL;
+    gg_lock_take(&registry);
+    for (int i = 0; i < n_leaving && !found; i++)
+        if (passed(leaving[i].time)) found = leaving[i].ctx, leaving[i] = leaving[--n_leaving];
+    gg_lock_open(&registry);
+    return found;
+}
+#if defined GG_FREE_THREADED && !defined _WIN32
+/* A thread that was freeing a context is not in the child process, where that context stays for good. */
+static void forget_unfinished(void) {
+    for (int i = n_leaving; i-- > 0;)
+        if (leaving[i].time == UINT64_MAX) leaving[i] = leaving[--n_leaving];
+}
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_unfinished); }
+#endif
+void gg_context_end(ggml_context *ctx) {
+    gg_region *const r = ctx->chunk;
+    r->used = chunk_end(ctx);               /* others that had found it may have added to it */
+    tell_release(r);
+    r->ctx = NULL;
+    context_end(ctx);
+    gg_region_view(r, -1);
+}
 void gg_context_rest(gg_region *r) {
     for (gg_region *prev; r; r = prev) prev = r->prev, gg_region_view(r, -1);
 }
@@ -430,8 +570,10 @@ void gg_context_reset(ggml_context *ctx) {
         ctx->chunk = r->prev;
         chunk_release(r);
     }
+    if (ctx->chunk->reached < chunk_end(ctx)) ctx->chunk->reached = chunk_end(ctx);
     ctx->first = ctx->last = NULL;
-    ctx->n_objects = 0, ctx->closed = 0, ctx->touched = 0;
+    ctx->n_objects = 0, ctx->closed = 0;
+    ctx->touched = ctx->chunk->present > ctx->chunk->reached ? ctx->chunk->present : ctx->chunk->reached;
     ctx->scratch = NULL;
     ctx->chunk->serial = ++serials;         /* alone: no lock is needed */
     advance(&epoch);
@@ -439,7 +581,13 @@ void gg_context_reset(ggml_context *ctx) {
     if (ctx->chunk->mapped) gg_poison(ctx->chunk->base, ctx->chunk->size);
     end_change(before);
 }
-size_t gg_context_used(const ggml_context *ctx) { return ctx->closed + chunk_end(ctx) - ctx->chunk->gaps; }
+size_t gg_context_used(const ggml_context *ctx) {
+    gg_lock *const lock = (gg_lock *)&ctx->lock;
+    gg_lock_take(lock);
+    const size_t used = ctx->closed + chunk_end(ctx) - ctx->chunk->gaps;
+    gg_lock_open(lock);
+    return used;
+}
 
 /* A new object in the current chunk, or NULL: there is no room. *grow: the size of the chunk that would have it, 0 if
  * the context does not grow. */
@@ -465,7 +613,7 @@ static ggml_object *place(ggml_context *ctx, int type, size_t size, size_t *need
     }
     ctx->chunk->gaps += gap;
     const size_t head = end + sizeof(ggml_object) + sizeof(ggml_tensor);
-    if (ctx->chunk->mapped && !ctx->chunk->warm && head > ctx->touched && size <= 4 * TOUCH) {
+    if (ctx->chunk->mapped && head > ctx->touched && size <= 4 * TOUCH) {
         const size_t ahead = ctx->chunk->size - ctx->touched < TOUCH ? ctx->chunk->size - ctx->touched : TOUCH;
         if (head > ctx->touched + ahead) ctx->touched = end;
         else gg_pages_touch(ctx->chunk->base + ctx->touched, ahead), ctx->touched += ahead;
@@ -491,18 +639,28 @@ static void fill(ggml_context *ctx, ggml_tensor *t, const content *c) {
         t->buffer = c->buffer;
     } else if (c->own) {
         t->data = t + 1;
-        if (ctx->chunk->warm) memset(t->data, 0, c->nbytes);    /* as fresh pages would be */
+        const size_t at = (size_t)((uint8_t *)t->data - ctx->chunk->base), present = ctx->chunk->present;
+        /* as new pages are */
+        if (at < present) memset(t->data, 0, c->nbytes < present - at ? c->nbytes : present - at);
     } else if (c->scratch && gg_scratch_fits(ctx, c->nbytes)) {
         t->data = ctx->scratch + ctx->scratch_used, ctx->scratch_used += padded(c->nbytes);
     }
 }
-static void go_on_in(ggml_context *ctx, gg_region *chunk) {
-    const size_t end = chunk_end(ctx);
-    chunk->prev = ctx->chunk;
-    ctx->closed += end - ctx->chunk->gaps;
-    ctx->chunk->used = end;
-    __atomic_store_n(&ctx->chunk, chunk, __ATOMIC_RELEASE);
-    ctx->touched = 0;
+/* False: the context is no longer live. */
+static bool go_on_in(ggml_context *ctx, gg_region *chunk) {
+    if (!gg_context_find(ctx)) return false;
+    gg_lock_take(&ctx->lock);
+    const bool stays = !ctx->left;
+    if (stays) {
+        const size_t end = chunk_end(ctx);
+        chunk->prev = ctx->chunk;
+        ctx->closed += end - ctx->chunk->gaps;
+        ctx->chunk->used = end;
+        __atomic_store_n(&ctx->chunk, chunk, __ATOMIC_RELEASE);
+        ctx->touched = chunk->present;
+    }
+    gg_lock_open(&ctx->lock);
+    return stays;
 }
 /* c: of a tensor; else NULL. */
 static ggml_object *add_object(ggml_context *ctx, int type, size_t size, const content *c, size_t *need) {
@@ -515,12 +673,8 @@ static ggml_object *add_object(ggml_context *ctx, int type, size_t size, const c
         gg_lock_open(&ctx->lock);
         if (o || !grow) return o;
         gg_region *const chunk = chunk_new(ctx, NULL, grow);
-        if (!chunk) return NULL;
-        if (gg_context_find(ctx)) {
-            gg_lock_take(&ctx->lock);
-            go_on_in(ctx, chunk);
-            gg_lock_open(&ctx->lock);
-        } else {                            /* another thread has freed it */
+        if (!chunk || !chunk_enter(chunk)) return NULL;
+        if (!go_on_in(ctx, chunk)) {        /* another thread has freed it */
             chunk->ctx = NULL;
             gg_region_remove(GG_ARENA, chunk), gg_region_retire(chunk);
             return NULL;

@@ -6,6 +6,7 @@
 #include "mapped.h"
 #include "pages.h"
 #include "sharing.h"
+#include "slots.h"
 
 typedef struct ggml_context ggml_context;
 
@@ -23,13 +24,16 @@ typedef struct gg_region {
     uint64_t pins;          /* the id of the gg_pins that pinned it last */
     uint64_t serial;        /* a new number whenever the range is registered, or its context is reset */
     size_t used;            /* ARENA: bytes in use, after its context has stopped filling it */
-    bool mapped, warm;      /* pages of this library; pages of a freed arena, not zeroed */
+    bool mapped;            /* pages of this library */
     gg_mapped *file;        /* of pages of a file; else NULL */
     bool rests;             /* in quarantine, without views: its pages went back */
     bool orphan;            /* freed, not in quarantine (any more), and kept by views */
     struct gg_region *next; /* in quarantine: the region that was freed after this one */
     size_t slack, gaps;     /* ARENA, sanitizer builds: bytes for red zones beyond the context's, those in use */
     struct gg_region *prev; /* earlier chunk of a context that grows */
+    size_t reached;         /* ARENA: bytes that were in use before its context was reset, at most */
+    size_t present;         /* ARENA: bytes that may have pages of freed arenas, which are not zeroed */
+    gg_slot slot;           /* ARENA: where its addresses are from; the slab is NULL if they are its own */
 } gg_region;
 
 gg_region *gg_region_find(int kind, const void *addr);        /* the live range that holds addr, or NULL */
@@ -80,15 +84,25 @@ struct ggml_context {
     void *legacy;            /* PyObject of the May-2023 surface, or NULL */
     uint8_t *scratch;        /* memory of the caller for the data of new tensors (ggml_set_scratch), or NULL */
     size_t scratch_size, scratch_used;
+    bool left;               /* it was freed by gg_context_leave */
     gg_lock lock;            /* while an object is added */
 };
 
-ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc);    /* NULL: no memory */
+/* A context that nobody finds yet; NULL: no memory. It may take a while, and needs no section. */
+ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc);
+bool gg_context_enter(ggml_context *ctx);              /* from now on it is found; false: no memory, and it is gone */
 void gg_context_reset(ggml_context *ctx);
 /* Memory of a caller stays registered, with ctx NULL (see gg_region). What it returns goes to gg_context_rest, which
  * gives the pages back: without a GIL after the thread was alone, since all others wait for the system meanwhile. */
 gg_region *gg_context_free(ggml_context *ctx);
 void gg_context_rest(gg_region *r);
+/* Frees a small context while other threads share the section, and may have looked it up (only without a GIL). Those
+ * that come find it no more, but its memory stays: gg_context_left returns one whose time no thread in a section has
+ * seen (`passed`), for gg_context_end; NULL: there is none. `now_changed` returns the time, and advances it. */
+typedef enum { GG_LEFT, GG_GONE, GG_NOT_SMALL } gg_leaving;
+gg_leaving gg_context_leave(ggml_context *ctx, uint64_t (*now_changed)(void));
+ggml_context *gg_context_left(bool (*passed)(uint64_t time));
+void gg_context_end(ggml_context *ctx);
 ggml_context *gg_context_find(const void *handle);    /* NULL: not a live context */
 size_t gg_context_used(const ggml_context *ctx);
 /* A new object of `size` payload bytes; NULL if the arena is full, and *need is the mem_size that would suffice. */

@@ -123,8 +123,8 @@ size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy) {
 }
 #endif
 
-/* Pages of freed arenas are kept in memory for the next arena of the same size: programs make and free the same
- * contexts repeatedly, and a page fault costs as much as five calls. A thread owns a place while `taken` stands in it;
+/* Pages of freed arenas that used much memory are kept for the next arena of the same size (those of others: see
+ * slots.h): a page fault costs as much as five calls. A thread owns a place while `taken` stands in it;
  * no lock is held during the calls of the system, for which other threads would wait. A fork meanwhile costs the child
  * that place. */
 enum { WARM = 4 };
@@ -183,8 +183,10 @@ void *gg_pages_warm(size_t size) {
         leave_place(i, fits ? NULL : p);
         if (fits) return p;
     }
-    for (int i = 0; i < WARM && !drop_warm(i); i++) {}   /* none fits: make room for the sizes in use now */
     return NULL;
+}
+void gg_pages_make_room(void) {
+    for (int i = 0; i < WARM && !drop_warm(i); i++) {}
 }
 bool gg_pages_drop_warm(void) {
     bool any = false;

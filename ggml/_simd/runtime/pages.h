@@ -31,6 +31,7 @@ size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy);
  * The pages may be kept for gg_pages_warm if they take at most `warm_size` bytes. */
 void gg_pages_return(void *p, size_t size, size_t warm_size);
 void *gg_pages_warm(size_t size);                     /* pages of a freed arena, not zeroed; NULL: none */
+void gg_pages_make_room(void);                        /* releases some of these: arenas of other sizes are in use now */
 bool gg_pages_drop_warm(void);                        /* releases all of these; false: there were none */
 /* Populates pages before the first access: one call for many pages is cheaper than a page fault for each. */
 void gg_pages_touch(void *p, size_t size);

@@ -143,6 +143,7 @@ static bool keep_tensors(gg_prepared *p) {
 }
 static bool keep_regions(gg_prepared *p) {
     gg_pins pins = {.n = 0};
+    p->epoch = gg_region_epoch();                       /* first: a region may be freed meanwhile */
     bool kept = gg_pin(&pins, p->nodes, p->n_nodes) && (p->regions = gg_malloc((pins.n + 1) * sizeof *p->regions));
     for (size_t i = 0; kept && i < pins.n; i++) {
         gg_region *const r = pins.v[i];
@@ -150,7 +151,6 @@ static bool keep_regions(gg_prepared *p) {
         p->regions[p->n_regions++] = (gg_held){.region = r, .base = r->base, .serial = r->serial};
     }
     gg_unpin(&pins);
-    p->epoch = gg_region_epoch();
     return kept;
 }
 static bool prepare(gg_prepared *p, const ggml_cgraph *g, int n) {
@@ -168,7 +168,7 @@ static void enter(const ggml_cgraph *g) {
     *bucket(g) = p;
     gg_lock_open(lock_of(g));
     n_graphs++;
-    gg_on_release = prepared_forget;
+    __atomic_store_n(&gg_on_release, prepared_forget, __ATOMIC_RELEASE);
 }
 /* Ends the use of an entry by this thread. */
 static void let_go(gg_prepared *p) {

@@ -71,7 +71,7 @@ class Scheduler:
         """Gives a text the beginning that a store has, if that is longer than those in memory."""
         with self.writer.runner.lock:
             sequences, ids = self._sequences, text.context
-            known = max(common_beginning(held, ids, text.adapter) for held in list(sequences.memory.sequences))
+            known = max(common_beginning(held, ids, text.adapter) for held in sequences.memory.living())
             try:
                 held = store.fetch(ids, text.adapter, text.exact, known + WORTHWHILE)
             except MemoryError:  # it is computed when there is room

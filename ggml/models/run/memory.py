@@ -22,7 +22,7 @@ import ggml
 from ..arch.keeps import Latent, Paged, parts_of
 from .batch import taken
 from .cache import PagedCache, StateCache, layer_caches
-from .pages import PAGE, SCRAP, PagePool, PageTable
+from .pages import PAGE, SCRAP, PagePool, PageTable, living
 from .token_bytes import packed, unpacked
 
 TYPES = {
@@ -172,6 +172,10 @@ class Memory:
                 cache.close()
 
     # ---- sequences ---------------------------------------------------------------------------------------------------
+    def living(self) -> list[Held]:
+        """Those of which somebody knows."""
+        return living(self.sequences)
+
     def new(self) -> Held:
         """An empty sequence."""
         held = Held({window: pool.table() for window, pool in self.pools.items()}, self._new_slot())
@@ -197,7 +201,7 @@ class Memory:
     def _new_slot(self) -> Slot | None:
         if not self.states:
             return None
-        taken = {SCRAP} | {held.slot.number for held in list(self.sequences) if held.slot is not None}
+        taken = {SCRAP} | {held.slot.number for held in self.living() if held.slot is not None}
         number = next(i for i in range(len(taken) + 1) if i not in taken)
         if number >= self._slots:
             self._before_change()

@@ -12,7 +12,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ LEAST = 8  # pages of a pool at first
 SCRAP = 0  # the page that rows without a token write to
 # Without a GIL, an object that one thread lets go of lives until the thread that made it runs, or garbage is collected.
 GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
+T = TypeVar("T")
 
 
 class Layer(Protocol):
@@ -59,6 +60,15 @@ class PageTable:
     def last_cells(self, length: int) -> np.ndarray:
         """The cells of the tokens of a sequence that were not dropped: i64."""
         return self.cells(min(self.gone * PAGE, length), length)
+
+
+def living(objects: weakref.WeakSet[T]) -> list[T]:
+    """What a set has. Where an object ends in another thread meanwhile, `list` may find that the set has changed."""
+    while True:
+        try:
+            return list(objects)
+        except RuntimeError:
+            continue
 
 
 class PagePool:
@@ -120,7 +130,7 @@ class PagePool:
         """bool [pages]: which pages no table names."""
         free = np.ones(self.pages, bool)
         free[SCRAP] = False
-        for table in list(self._tables):
+        for table in living(self._tables):
             free[table.used()] = False
         return free
 

@@ -36,7 +36,7 @@ class Sequences:
         """Empties all sequences, copies included; the texts that go on compute what they held again."""
         self.owners.clear()
         self.parked.clear()
-        for held in list(self.memory.sequences):  # something may still hold on to one, as a scheduler does
+        for held in self.memory.living():  # something may still hold on to one, as a scheduler does
             self.memory.shorten(held, 0)
         for number in range(len(self.items)):
             self.items[number] = self.memory.new()
@@ -101,7 +101,7 @@ class Sequences:
             limits = [other.exact] * exact + [other.further] * further
             return self.memory.reachable(other, min(common_beginning(other, ids, adapter), most, *limits))
 
-        best = max(list(self.memory.sequences), key=useful, default=held)
+        best = max(self.memory.living(), key=useful, default=held)
         if useful(best) >= useful(held) + WORTHWHILE:
             self.items[number] = held = self.memory.copy(best, useful(best))
         kept = self.memory.shorten(held, useful(held))
