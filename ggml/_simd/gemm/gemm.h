@@ -251,7 +251,7 @@ static inline pack_ahead gemm_rows_ahead(const gemm *g, int64_t row, int64_t k, 
     const size_t bytes = (size_t)(gg_min(kn, g->k - k) / type->blck) * a->nb_k;
     pack_ahead x = {.row = pack_at(a, row * MR, k / type->blck), .stride = a->nb_i,
                     .lines = (int64_t)(bytes / AHEAD_LINE) + 1, .rows = gg_min(g->m - row * MR, MR)};
-    x.each = gg_ceil_div(x.rows * x.lines, steps);
+    x.each = gg_ceil_div(x.rows * x.lines, gg_max(steps, 1));      /* none if k is 0 */
     return x;
 }
 
