@@ -472,7 +472,7 @@ bool gg_context_enter(ggml_context *ctx) {
 }
 static size_t chunk_end(const ggml_context *ctx) {   /* bytes used of the current chunk */
     const ggml_object *o = __atomic_load_n(&ctx->last, __ATOMIC_ACQUIRE);
-    return o && holds(ctx->chunk, o) ? o->offs + o->size : 0;
+    return o && holds(__atomic_load_n(&ctx->chunk, __ATOMIC_ACQUIRE), o) ? o->offs + o->size : 0;
 }
 void (*gg_on_release)(const gg_region *region);
 static void tell_release(const gg_region *r) {
