@@ -10,6 +10,7 @@ import contextlib
 import contextvars
 import functools
 import warnings
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper
@@ -106,7 +107,8 @@ def made(node):
 
 def directly(node):
     """The function of a node that NumPy computes, or None; what it does not take goes to the reference."""
-    function, others = DIRECT.get(node.op) or OF_FLOATS.get(node.op), by_reference(node)
+    function: Any = DIRECT.get(node.op) or OF_FLOATS.get(node.op)
+    others = by_reference(node)
     if node.op == "Einsum" and node.attr("equation"):
         function = functools.partial(contracted, node.attr("equation").strip())
     elif node.op == "Gather":

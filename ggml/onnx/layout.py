@@ -9,7 +9,7 @@ import numpy as np
 
 from .._owners import Owner, keep
 from ..utils import from_numpy
-from . import choosing
+from .choosing import RUN as CHOOSE
 from .recording import Recorder, ggml
 from .replaying import name_tensors
 from .sizes import Size, integer
@@ -483,7 +483,7 @@ def dense_rows(t):
 def columns_node(ctx, t, numbers, tasks):
     """The node that choosing.pyx computes; numbers: how many columns, and which."""
     size = int(numbers[0]), t.contents.ne[1]
-    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, *size, 1, 1, [t], 1, choosing.RUN, tasks, numbers)
+    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, *size, 1, 1, [t], 1, CHOOSE, tasks, numbers)
 
 
 def part_of(ctx, t, n0, n1, n2, n3, place, start, step):
