@@ -487,6 +487,7 @@ static bool gemm_run(const gg_work *w, const gemm *g, gemm_shared *shared) {
         }
         if (own) t = gemm_run_tasks(w, g, &tiling, shared, &round, t, own);
         round.first += tiling.tasks;
+        while (t < round.first) t = gemm_next_task(w);      /* without memory: claims what belongs to this round */
     } while ((round.k0 = round.k1) < g->k);
     return own;
 }
