@@ -35,7 +35,6 @@ def network(ctx, width=192, layers=3):
     return graph_of(ctx, x)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("threads", [1, 2])
 def test_parts_sum_up_to_the_whole(ctx, threads):
     """Nodes and waiting against a clock outside, and all rows against the calls exactly."""
