@@ -66,7 +66,7 @@ class Scoring:
     def _log_probabilities_of_decoder(
         self, sequences: Decodings, read: Sequence[int], tokens: Sequence[int]
     ) -> np.ndarray:
-        """f64 [tokens - 1]."""
+        """How likely each of the decoder's tokens but the first is after those before it: f64 [tokens - 1]."""
         values = log_softmax(sequences.begun(0, read).append(tokens)[:-1])
         return values[np.arange(len(values)), tokens[1:]]
 

@@ -17,8 +17,7 @@ cdef void run(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
     cdef const int32_t* columns = numbers + 1
     cdef const ggml_tensor* x = dst.src[0]
     cdef int n = numbers[0], j
-    cdef Py_ssize_t rows = x.ne[1], row = 0, count, i
-    cdef int turn = -1
+    cdef Py_ssize_t rows = x.ne[1], row = <Py_ssize_t>ith * BLOCK, i
     cdef const float* source
     cdef float* to
     if dst.ne[0] != n or dst.ne[1] != rows or x.nb[0] != sizeof(float):
@@ -27,14 +26,12 @@ cdef void run(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
         if columns[j] < 0 or columns[j] >= x.ne[0]:
             return
     while row < rows:
-        count = min(<Py_ssize_t>BLOCK, rows - row)
-        turn = turn + 1 if turn + 1 < nth else 0
-        for i in range(row, row + count if turn == ith else row):
+        for i in range(row, min(row + BLOCK, rows)):
             source = <const float*>(<const char*>x.data + i * <Py_ssize_t>x.nb[1])
             to = <float*>dst.data + i * n
             for j in range(n):
                 to[j] = source[columns[j]]
-        row += count
+        row += <Py_ssize_t>nth * BLOCK
 
 
 RUN = <uintptr_t>&run  # for ggml.ext.compiled

@@ -108,13 +108,13 @@ def made(node):
 def directly(node):
     """The function of a node that NumPy computes, or None; what it does not take goes to the reference."""
     function: Any = DIRECT.get(node.op) or OF_FLOATS.get(node.op)
-    others = by_reference(node)
     if node.op == "Einsum" and node.attr("equation"):
         function = functools.partial(contracted, node.attr("equation").strip())
     elif node.op == "Gather":
         function = functools.partial(np.take, axis=node.attr("axis", 0))
     if function is None:
         return None
+    others = by_reference(node)
     types, alike = PLAIN[-1:] if node.op in OF_FLOATS else PLAIN, ALIKE.get(node.op, slice(None))
 
     def quickly(*values):

@@ -266,24 +266,20 @@ cdef void run(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
     cdef const Parts* f = <const Parts*>data
     cdef const ggml_tensor* x = dst.src[0]
     cdef double[BLOCK * MOST] sums
-    cdef Py_ssize_t rows = x.ne[1], width = f.columns if f.form == EACH else 2, row = 0, count, i, k
-    cdef int turn = -1
+    cdef Py_ssize_t rows = x.ne[1], width = f.columns if f.form == EACH else 2, count, i, k
+    cdef Py_ssize_t row = <Py_ssize_t>ith * BLOCK
     cdef float* y = <float*>dst.data
     if x.ne[0] < max(f.features, <Py_ssize_t>1) or f.columns > MOST or dst.ne[0] != rows * (width + (f.classes > 0)):
         return
     while row < rows:
         count = min(<Py_ssize_t>BLOCK, rows - row)
-        turn = turn + 1 if turn + 1 < nth else 0
-        if turn != ith:
-            row += count
-            continue
         for i in range(count * f.columns):
             sums[i] = 0 if f.aggregate == SUM else INFINITY if f.aggregate == MIN else -INFINITY
         add_rows(f, <const float*>x.data + row * x.ne[0], x.ne[0], count, sums, f.columns)
         for i in range(count):
             k = row + i
             finish(f, &sums[i * f.columns], y + k * width, y + rows * width + k)
-        row += count
+        row += <Py_ssize_t>nth * BLOCK
 
 
 LARGEST = MOST

@@ -11,6 +11,8 @@ import numpy as np
 from . import Op
 from .samples import output_sizes, tap_view, taps
 
+PLAIN = (1, 1, 1, 1, 1, 1)  # strides, padding and dilation of a convolution
+
 
 # ---- references ------------------------------------------------------------------------------------------------------
 def zero_padded(x, p):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import Random
-from cases.conv import correlate, correlate_adjoint, correlate_each_channel
+from cases.conv import PLAIN, correlate, correlate_adjoint, correlate_each_channel
 from cases.harness import (
     ISAS,
     close,
@@ -28,7 +28,6 @@ from cases.harness import (
 import ggml
 
 pytestmark = pytest.mark.core
-PLAIN = (1, 1, 1, 1, 1, 1)
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 from cases import Random
-from cases.conv import correlate
+from cases.conv import PLAIN, correlate
 from cases.harness import ISAS, context, convolved, gradients, isa, load, tensor
 
 import ggml
-
-PLAIN = (1, 1, 1, 1, 1, 1)
-
 
 # width, height, channels of the input and the output, images, padding
 IMAGES = [(24, 24, 32, 32, 1, 1), (25, 23, 20, 50, 2, 0), (70, 9, 33, 30, 1, 2), (9, 40, 17, 49, 3, 1),

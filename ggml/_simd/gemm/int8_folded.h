@@ -118,8 +118,7 @@ static void folded_shape(int n) {
     const uint8_t columns = (uint8_t)n;
     const tile_shape shape = {.palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
                               .rows = {columns, columns, columns, columns, columns, columns, FOLDED_ROW, FOLDED_ROW}};
-    if (n) __asm__ volatile("ldtilecfg %0" : : "m"(shape) : "memory");
-    else _tile_release();
+    tile_shape_load(&shape, n);
 }
 typedef int32_t folded_sums[NR_PAD][VW] __attribute__((aligned(64)));
 typedef struct folded_products { folded_sums upper[MV], mixed[MV], minima[MV]; } folded_products;
@@ -187,8 +186,7 @@ static inline void folded_store(int n, folded_total sum, float *c, int64_t ldc, 
 GG_INLINE void folded_kernel(const bool minima, int n, MICRO_ARGS) {
     folded_products products;
     folded_total sum;
-    for (int j = 0; add && j < n; j++)
-        __builtin_prefetch(c + j * ldc, 1), __builtin_prefetch(c + j * ldc + m - 1, 1);
+    if (add) micro_prefetch(n, c, ldc, m);
     for (int64_t s = 0; s < steps; s++, a += format->a_words * MR, b += format->b_words * NR_PAD) {
         folded_multiply(minima, a, b, &products);
         folded_add(minima, n, a + FOLDED_CODES * MR, b + (format->b_words - 1) * NR_PAD, &products, sum, s == 0);

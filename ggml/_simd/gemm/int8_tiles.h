@@ -23,8 +23,7 @@ static void tiles_shape(int n) {
     const uint8_t columns = (uint8_t)n;
     const tile_shape shape = {.palette = 1, .bytes = {64, 64, 64, 64, 4 * TILES_WORDS, 64, 64},
                               .rows = {columns, columns, columns, columns, columns, TILES_WORDS, TILES_WORDS}};
-    if (n) __asm__ volatile("ldtilecfg %0" : : "m"(shape) : "memory");
-    else _tile_release();
+    tile_shape_load(&shape, n);
 }
 
 typedef int32_t tiles_sums[MV][NR_PAD][VW] __attribute__((aligned(64)));

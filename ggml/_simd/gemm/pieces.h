@@ -157,8 +157,7 @@ static void pieces_shape_tiles(int n) {
     const uint8_t first = (uint8_t)pieces_first(n), second = (uint8_t)(n > NR ? n - first : 1);
     const tile_shape shape = {.palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
                               .rows = {first, first, second, second, first, second, 16, 16}};
-    if (n) __asm__ volatile("ldtilecfg %0" : : "m"(shape) : "memory");
-    else _tile_release();
+    tile_shape_load(&shape, n);
 }
 
 /* A step of a panel is PIECES_B_STEP bytes long, its pieces are PIECES_B_PIECE apart. */

@@ -25,6 +25,11 @@ typedef struct tile_shape {
     uint16_t bytes[16];             /* of a row */
     uint8_t rows[16];
 } tile_shape;
+/* For kernels that compute so many columns; 0: none follow. */
+static inline void tile_shape_load(const tile_shape *shape, int columns) {
+    if (columns) __asm__ volatile("ldtilecfg %0" : : "m"(*shape) : "memory");
+    else _tile_release();
+}
 #endif
 
 #ifdef __clang__

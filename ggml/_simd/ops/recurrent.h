@@ -84,10 +84,14 @@ static void ssm_steps(const ggml_tensor *dt, const gg_seq *z, int64_t h, int64_t
     for (int64_t t = 0; t < z->tokens; t++)
         vf_store(steps + t * VW, v_softplus(ld(gg_row_in(dt, t, seq, 0, h, m < VW ? m : VW, tmp), m)));
 }
+/* The group of a head, which has B and C. */
+static int64_t ssm_group(const ggml_tensor *b, const gg_seq *z, int64_t h) {
+    return b->ne[1] == 1 ? 0 : h / (z->heads / b->ne[1]);
+}
 /* w = exp(dt A), v = dt x, k = B, r = C, with dt = softplus of the operand */
 static void fill_ssm(const ggml_tensor *t, const gg_seq *z, seq_at at, seq_tmp tmp, seq_step *s) {
     const ggml_tensor *a = t->src[3], *b = t->src[4];
-    const int64_t n = z->n, group = b->ne[1] == 1 ? 0 : at.h / (z->heads / b->ne[1]);
+    const int64_t n = z->n, group = ssm_group(b, z, at.h);
     const float dt = at.dt ? at.dt[at.t * VW] : seq_softplus(seq_scalar(t->src[2], at.h, at.t, at.seq));
     float *const w = tmp.p[SEQ_W];
     const float *rates = row_in(a, (row_index){at.h, 0, 0}, w);
@@ -239,7 +243,6 @@ static int seq_item(ggml_tensor *dst, const gg_seq *z, int64_t u, int64_t j, int
 /* With few heads, the rows of each are split. */
 static int seq_run(const gg_work *w, ggml_tensor *dst) {
     const gg_seq z = gg_seq_of(dst, dst->op);
-    if (ssm_in_lanes(dst, &z)) return ssm_lanes_run(w, dst, &z);
     const int64_t items = z.heads * z.seqs, blocks = (z.rows + SEQ_PART - 1) / SEQ_PART;
     int64_t parts = w->nth > 1 && items && items < 4 * w->nth ? (4 * w->nth + items - 1) / items : 1;
     if (parts > blocks) parts = blocks;
@@ -263,7 +266,11 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
     return GGML_STATUS_SUCCESS;
 }
 #define SEQ_OP(NAME) static int op_##NAME(const gg_work *w, ggml_tensor *dst) { return seq_run(w, dst); }
-SEQ_OP(SSM_SCAN) SEQ_OP(RWKV_WKV6) SEQ_OP(RWKV_WKV7) SEQ_OP(GATED_LINEAR_ATTN) SEQ_OP(GATED_DELTA_NET)
+SEQ_OP(RWKV_WKV6) SEQ_OP(RWKV_WKV7) SEQ_OP(GATED_LINEAR_ATTN) SEQ_OP(GATED_DELTA_NET)
+static int op_SSM_SCAN(const gg_work *w, ggml_tensor *dst) {
+    const gg_seq z = gg_seq_of(dst, dst->op);
+    return ssm_in_lanes(dst, &z) ? ssm_lanes_run(w, dst, &z) : seq_run(w, dst);
+}
 
 /* ---- SSM_CONV: a convolution along each row of sx, [taps - 1 + tokens, channels, sequences] ---------------------- */
 /* VW channels at a time, transposed so that they are contiguous, as in the result. */

@@ -10,11 +10,7 @@ typedef struct { float *state, *rates, *b, *c, *steps; } ssm_lane_tmp;      /* s
 /* The heads of a vector have the same B and C. */
 static bool ssm_in_lanes(const ggml_tensor *dst, const gg_seq *z) {
     const int64_t groups = dst->src[4]->ne[1];
-    return dst->op == GGML_OP_SSM_SCAN && z->rows == 1 && z->n > 0 && (groups == 1 || z->heads / groups % VW == 0);
-}
-static int64_t ssm_lane_group(const ggml_tensor *dst, const gg_seq *z, int64_t h) {
-    const int64_t groups = dst->src[4]->ne[1];
-    return groups == 1 ? 0 : h / (z->heads / groups);
+    return z->rows == 1 && z->n > 0 && (groups == 1 || z->heads / groups % VW == 0);
 }
 static vf ssm_lane_x(const ggml_tensor *x, ssm_heads at, int64_t t) {
     if (gg_row_direct(x) && x->nb[1] == sizeof(float))
@@ -60,7 +56,7 @@ static vf ssm_lane_token(int64_t n, bool one_rate, vf dt, vf x, const ssm_lane_t
     return y;
 }
 static int ssm_lanes_item(ggml_tensor *dst, const gg_seq *z, ssm_heads at, const ssm_lane_tmp *tmp) {
-    const int64_t n = z->n, items = z->heads * z->seqs, group = ssm_lane_group(dst, z, at.h);
+    const int64_t n = z->n, items = z->heads * z->seqs, group = ssm_group(dst->src[4], z, at.h);
     float *const y = dst->data, *const last = y + items * z->tokens + (at.seq * z->heads + at.h) * n;
     int64_t first;
     const int status = seq_first_state(z, dst, at.seq, &first);
