@@ -15,6 +15,7 @@
 #ifdef __linux__
 #include <errno.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #endif
 
 _Atomic(gg_exhaustion_fn) gg_on_exhaustion;
@@ -123,6 +124,32 @@ size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy) {
 }
 #endif
 
+#ifdef MREMAP_DONTUNMAP
+/* Emulators of programs (qemu-user) accept the flag and unmap the addresses all the same. A system call writes there,
+ * because it fails where an access would end the process. */
+static bool can_move(void) {
+    enum { UNKNOWN, YES, NO };
+    static atomic_int known;
+    int can = atomic_load_explicit(&known, memory_order_relaxed);
+    if (can != UNKNOWN) return can == YES;
+    const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *const p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return false;                  /* no memory says nothing about the next time */
+    void *const moved = mremap(p, size, size, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+    can = moved != MAP_FAILED && !uname(p) ? YES : NO;
+    munmap(p, size);
+    if (moved != MAP_FAILED) munmap(moved, size);
+    atomic_store_explicit(&known, can, memory_order_relaxed);
+    return can == YES;
+}
+void *gg_pages_move(void *p, size_t size) {
+    void *const moved = can_move() ? mremap(p, size, size, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL) : MAP_FAILED;
+    return moved == MAP_FAILED ? NULL : moved;
+}
+#else
+void *gg_pages_move(void *p, size_t size) { return (void)p, (void)size, NULL; }
+#endif
+
 /* Pages of freed arenas that used much memory are kept for the next arena of the same size (those of others: see
  * slots.h): a page fault costs as much as five calls. A thread owns a place while `taken` stands in it;
  * no lock is held during the calls of the system, for which other threads would wait. A fork meanwhile costs the child
@@ -145,22 +172,17 @@ static bool drop_warm(int i) {
     leave_place(i, NULL);
     return true;
 }
-#ifdef MREMAP_DONTUNMAP
 static bool keep_warm(void *p, size_t size) {
-    const size_t whole = (size + 4095) & ~(size_t)4095;
     void *none;
     for (int i = 0; i < WARM; i++) {
         if (!take_place(i, false, &none)) continue;
-        void *moved = mremap(p, whole, whole, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+        void *const moved = gg_pages_move(p, (size + 4095) & ~(size_t)4095);
         warm[i].size = size;
-        leave_place(i, moved == MAP_FAILED ? NULL : moved);
-        return moved != MAP_FAILED;
+        leave_place(i, moved);
+        return moved;
     }
     return false;
 }
-#else
-static bool keep_warm(void *p, size_t size) { return (void)p, (void)size, false; }
-#endif
 void gg_pages_return(void *p, size_t size, size_t warm_size) {
 #ifdef _WIN32
     (void)warm_size;

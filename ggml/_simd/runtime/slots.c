@@ -100,8 +100,8 @@ static gg_slab *slab_renew(gg_slab *s) {
     empty(s, (span){present, high});        /* it had to go on behind the window */
     atomic_fetch_sub(&kept_of_all, high - present);
     atomic_store(&s->high, present);
-    void *const moved = mremap(s->base, WHOLE, WHOLE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
-    if (moved == MAP_FAILED) { free(fresh); return NULL; }
+    void *const moved = gg_pages_move(s->base, WHOLE);
+    if (!moved) { free(fresh); return NULL; }
     fresh->base = moved, fresh->present = fresh->high = present;
     slab_release(s);                        /* without pages now, and with no arena that is not at rest */
     return fresh;
