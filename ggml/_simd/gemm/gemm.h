@@ -42,8 +42,10 @@
  *     codes q of the type: element = d (q - bias) - m (gg_ints). Columns of b are rounded to codes p in -127..127 with
  *     a scale for each step: element = e p. Four codes are a word. Two codes of 16 bits are a word where the ISA
  *     has only products of bytes that are added in 16 bits, and the codes of the type need eight bits: their products
- *     would not fit. Codes of types with blocks of 256 elements are then multiplied by the integer scales of the block,
- *     which makes it one scale group, and the sums leave room for p in -2047..2047. The words of a step are
+ *     would not fit. These are multiplied by their scales first, up to 4096 in size, and p is in -2032..2032, which
+ *     takes the room that the sums leave: so a step has 256 elements, or fewer if k is no multiple of that. Codes of
+ *     blocks of 256 have integer scales; other scales become parts of the largest one of the step, times 2^15, and
+ *     products with them are rounded. The words of a step are
  *       a: codes, d, and m if the type has minima
  *       b: codes, e, -bias (sum of p), and -e (sum of p) if the type has minima; where products are added in 16 bits,
  *          the second of these words holds the sums of p in both halves of the words
