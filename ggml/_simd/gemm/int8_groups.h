@@ -86,9 +86,7 @@ GG_INLINE void groups_sum(const int v, const int n, const int words, const float
         GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = vf_bits(vf_set1_at(b + (words + 1) * NR_PAD, j));
     UNROLL_WORDS for (int q = 0; q < words; q++, a += MR, b += NR_PAD) {
         vi x[MV];
-#ifdef GG_VEC_PAIRS
-        __builtin_prefetch(b + INT8_AHEAD);
-#endif
+        if (INT8_AHEAD) __builtin_prefetch(b + INT8_AHEAD);
         GG_UNROLL for (int i = 0; i < v; i++) x[i] = vi_words(a + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++) {
             const vi y = vi_word_at(b, j);
