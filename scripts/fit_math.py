@@ -55,6 +55,9 @@ FITS = {
     "exp(-x) = 1 + x p(x)": (
         "c[] = {1, -0.9999997f", 1, taylor(lambda k: (-1) ** (k + 1) / math.factorial(k + 1)),
         lambda x: x / np.exp(-x), (-LN2 / 2, LN2 / 2)),
+    "2^x = 1 + x p(x)": (
+        "c[] = {1, 0.693147004f", 1, taylor(lambda k: LN2 ** (k + 1) / math.factorial(k + 1)),
+        lambda x: x / np.exp2(x), (-1 / 2, 1 / 2)),
     "exp(-x) = 1 + x p(x), for results in half precision": (
         "c[] = {1, -0.9999668f", 1, taylor(lambda k: (-1) ** (k + 1) / math.factorial(k + 1)),
         lambda x: x / np.exp(-x), (-LN2 / 2, LN2 / 2)),

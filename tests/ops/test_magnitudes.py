@@ -78,7 +78,7 @@ def test_products_scale_exactly(kind, product):
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q8_0", "Q5_1", "Q4_K", "IQ4_XS", "TQ2_0", "NVFP4", "Q1_0"])
-@pytest.mark.parametrize("columns", [1, 2, 3, 8])
+@pytest.mark.parametrize("columns", [1, 2, 3, 8, 45])
 def test_activations_near_the_least_number(kind, columns):
     """Below 2^-120, activations are rounded to multiples of 2^-120 / 127 instead of to fractions of the largest."""
     weights = np.random.default_rng(0).standard_normal((M, K))
@@ -110,7 +110,7 @@ def rows_of_bytes(ctx, kind, m, k):
     return a
 
 
-@pytest.mark.parametrize("kind", [kind for kind in QUANTISED if re.search("_K|^TQ|^IQ[123]|XS", kind)])
+@pytest.mark.parametrize("kind", [kind for kind in QUANTISED if re.search("_K|^TQ|^IQ|Q8_0", kind)])
 def test_products_of_any_blocks(kind):
     """Codes and scales of any bits, also those that no encoder writes, by few and by many columns."""
     with context() as ctx:
@@ -141,6 +141,43 @@ def test_folded_scales_leave_sixteen_bits(kind):
             with isa("amx"):
                 compute(ctx, graph_of(ctx, out))
             assert (np.abs(load(out)[0, 0] - x @ w.T) <= 5e-5 * size).all()
+
+
+@pytest.mark.parametrize("kind", ["Q8_0", "IQ4_NL"])
+@pytest.mark.parametrize("k", [32, 96, 192, 384, 512, 800])
+def test_products_of_scales_of_any_size(kind, k):
+    """Where codes are multiplied by their scales first: of both signs, zero or far apart, with codes of -128."""
+    rng = np.random.default_rng(k)
+    with context() as ctx:
+        a = ggml.ggml_new_tensor_2d(ctx, getattr(ggml, f"GGML_TYPE_{kind}"), k, M)
+        blocks = memory(a).reshape(M, k // 32, -1)
+        blocks[:] = rng.integers(0, 256, blocks.shape)
+        blocks[:, ::2, 2:20] = 128
+        scales = rng.choice([0, 2.0**-24, -1e-3, 0.25, -1, 300], (M, k // 32)).astype(np.float16)
+        scales[0] = 0
+        blocks[:, :, :2] = scales.view(np.uint8).reshape(M, k // 32, 2)
+        x, w = rng.standard_normal((53, k)).astype(np.float32).astype(float), values_of(ctx, a)[0, 0]
+        out, want = mul_mat(ctx, a, x), x @ w.T
+        size = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=1)
+        for name in ISAS:
+            with isa(name):
+                compute(ctx, graph_of(ctx, out))
+            assert (np.abs(load(out)[0, 0] - want) <= 0.004 * size).all(), name
+
+
+@pytest.mark.parametrize("kind", ["Q8_0", "IQ4_NL"])
+@pytest.mark.parametrize("scale", [np.inf, -np.inf, np.nan])
+def test_products_with_scales_that_are_no_numbers(kind, scale):
+    """They make the products of their rows infinite or NaN, and leave others as they are."""
+    with context() as ctx:
+        a = tensor(ctx, np.random.default_rng(2).standard_normal((M, K)), kind)
+        memory(a).reshape(M, K // 32, -1)[3, 5, :2] = np.array([scale], np.float16).view(np.uint8)
+        out = mul_mat(ctx, a, activations(53, 1))
+        for name in ISAS:
+            with isa(name):
+                compute(ctx, graph_of(ctx, out))
+            finite = np.isfinite(load(out)[0, 0])
+            assert not finite[:, 3].any() and finite.sum() == 53 * (M - 1), name
 
 
 # Rows, columns and elements of k: dot products, and tiles of all shapes, some of them filled in part.

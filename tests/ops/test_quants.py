@@ -589,9 +589,9 @@ def spread(a, b):
     return np.repeat(np.repeat(a, b.shape[0] // a.shape[0], 0), b.shape[1] // a.shape[1], 1)
 
 
-def largest(blocks):
-    """The largest magnitude of each block as activations are rounded by it: it is taken as 2^-120 at least."""
-    return np.maximum(np.abs(blocks).max(1, keepdims=True), np.float32(2.0**-120))
+def largest(blocks, most=127):
+    """The magnitude of each block that gets the largest code: that of its values, or 2^-120 / 127 for each code."""
+    return np.maximum(np.abs(blocks).max(1, keepdims=True), np.float32(2.0**-120 * most / 127))
 
 
 def rounded_to_activation(type, b):
@@ -625,14 +625,54 @@ SCALE_BYTES |= dict.fromkeys(("Q3_K", "Q6_K", "TQ1_0", "TQ2_0"), slice(-2, None)
 def rounded_in_groups(b, size, most):
     """Vectors as a tile of integers rounds them: to -most..most, with one scale per group of values."""
     groups = b.astype(np.float32).reshape(-1, size)
-    scale, inverse = largest(groups) * np.float32(1 / most), np.float32(most) / largest(groups)
+    top = largest(groups, most)
+    scale, inverse = top * np.float32(1 / most), np.float32(most) / top
     return (np.rint(groups * inverse).astype(float) * scale).reshape(b.shape)
 
 
-def roundings(type, b):
-    """Vectors in all the ways in which products with the type round them; without VNNI, tiles of IQ4_XS to 12 bits."""
-    groups = [(GROUPS.get(type, 32), 127)] + [(256, 2047)] * (type == "IQ4_XS")
-    return [b, rounded_to_activation(type, b), *(rounded_in_groups(b, *group) for group in groups)]
+SCALED = ("Q8_0", "IQ4_NL", "IQ4_XS")  # without VNNI, tiles multiply their codes by their scales first
+
+
+def codes_of(type, x):
+    """The codes and scales of blocks of 32 that the encoders of Q8_0 and IQ4_NL wrote."""
+    blocks = x.reshape(-1, 32)
+    top = np.take_along_axis(blocks, np.abs(blocks).argmax(1)[:, None], 1)
+    codes = np.array([127])
+    if type == "IQ4_NL":  # the values of a block whose scale is 1
+        raw = np.concatenate([np.array([1], np.float16).view(np.uint8), np.arange(16, dtype=np.uint8)])
+        codes = decode(type, raw, 32)[:16].astype(int)
+    scales = (top / codes).astype(np.float16).astype(float)  # one of these is that of the block
+    near = blocks[:, None] / np.where(scales == 0, 1, scales)[..., None]
+    found = np.rint(near) if type == "Q8_0" else codes[np.abs(near[..., None] - codes).argmin(-1)]
+    best = np.abs(near - found).max(-1).argmin(1)
+    each = np.arange(len(blocks))
+    return found[each, best], scales[each, best]
+
+
+def steps(k):
+    """The elements of the scale groups of such tiles: as many as divide k, at most 256."""
+    return next(size for size in (256, 128, 64, 32) if k % size == 0)
+
+
+def scaled_first(type, x):
+    """A matrix as such tiles round it: scales are parts of the largest one of their group, products have 13 bits."""
+    if type == "IQ4_XS":
+        return x  # has scales of integers
+    codes, scales = codes_of(type, x)
+    scales = scales.reshape(-1, steps(x.shape[-1]) // 32)
+    most = np.maximum(np.abs(scales).max(1, keepdims=True), 1e-30)
+    parts = np.minimum(np.rint(scales * (32768 / most)), 32767).reshape(-1, 1)
+    words = np.floor((32 * codes * parts + 16384) / 32768)
+    return (words.reshape(scales.shape[0], -1) * (most / 32)).reshape(x.shape)
+
+
+def roundings(type, b, x):
+    """Vectors and matrices of the type in all the ways in which products round them."""
+    vectors = [b, rounded_to_activation(type, b), rounded_in_groups(b, GROUPS.get(type, 32), 127)]
+    pairs = [(v, x) for v in vectors]
+    if type in SCALED:
+        pairs.append((rounded_in_groups(b, steps(b.shape[-1]), 2032), scaled_first(type, x)))
+    return pairs
 
 
 def near_any(got, wants, scale, note, limit=1e-6):
@@ -658,7 +698,7 @@ def test_mul_mat(type, n, layout):
             y = load(b)
             out = ggml.ggml_mul_mat(ctx, a, b)
             matrices = spread(x, y).swapaxes(-1, -2)
-            wants = [v @ matrices for v in roundings(type, y)]
+            wants = [v @ spread(w, y).swapaxes(-1, -2) for v, w in roundings(type, y, x)]
             scale = np.abs(y) @ np.abs(matrices)
             on_each(ctx, out, lambda note: near_any(load(out), wants, scale, note))
 
@@ -691,7 +731,7 @@ def test_mul_mat_of_extreme_columns(type, n):
         out = ggml.ggml_mul_mat(ctx, a, tensor(ctx, y.astype(float)[None], "F32"))
         finite = np.isfinite(y).all(-1)
         y = np.where(finite[..., None], y, 0).astype(float)
-        wants = [v @ x[0, 0].T for v in roundings(type, y)]
+        wants = [v @ w[0, 0].T for v, w in roundings(type, y, x)]
         scale = np.abs(y) @ np.abs(x[0, 0].T) + 1e-30
 
         def check(note):
@@ -740,7 +780,8 @@ def test_mul_mat_of_extreme_codes(type):
         out = ggml.ggml_mul_mat(ctx, a, tensor(ctx, y, "F32"))
         scale = np.abs(y) @ np.abs(x.T) + 1e-30
         # All terms have one sign, so the rounding errors add up.
-        on_each(ctx, out, lambda note: near_any(load(out), [y @ x.T], scale, note, 4e-6))
+        limit = 1.3e-4 if type in SCALED else 4e-6
+        on_each(ctx, out, lambda note: near_any(load(out), [y @ x.T], scale, note, limit))
 
 
 @each(QUANTISED)
@@ -752,8 +793,8 @@ def test_mul_mat_id(type):
             y, ids = r(width(type, blocks), rows, tokens), r.ints(matrices, used, tokens)
             out = ggml.ggml_mul_mat_id(ctx, a, tensor(ctx, y, "F32", "permuted"), tensor(ctx, ids, "I32"))
             wants = [
-                np.einsum("tumk,tuk->tum", x[0, ids[0, 0]], np.tile(v[0], (1, used // rows, 1)))[None]
-                for v in roundings(type, y)
+                np.einsum("tumk,tuk->tum", w[0, ids[0, 0]], np.tile(v[0], (1, used // rows, 1)))[None]
+                for v, w in roundings(type, y, x)
             ]
             scale = np.linalg.norm(x[0], axis=-1).max() * np.linalg.norm(y, axis=-1).max()
             on_each(ctx, out, lambda note: near_any(load(out), wants, scale, note))

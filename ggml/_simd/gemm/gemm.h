@@ -9,6 +9,7 @@
  *            written. Where a panel of a would fill a first cache of 32 KB, that costs more than it saves.
  *   INT8_NR  columns that the micro-kernels of quantised panels compute: integer sums and sums of floats fit into the
  *            registers.
+ *   INT8_AHEAD  words of b between those that such a kernel reads and those that it prefetches from L2; 0: it does not.
  *   GEMV_MAX_N  the most columns for which a matrix of floats is multiplied without packing (gemv.h).
  *   GEMV_NR  the columns of the register tile of that product, which has four rows: the sums fit into the registers.
  *   IN_PLACE_MIN_N, IN_PLACE_MAX_N  columns by which a matrix of floats is multiplied in place (in_place.h); where
@@ -42,8 +43,10 @@
  *     codes q of the type: element = d (q - bias) - m (gg_ints). Columns of b are rounded to codes p in -127..127 with
  *     a scale for each step: element = e p. Four codes are a word. Two codes of 16 bits are a word where the ISA
  *     has only products of bytes that are added in 16 bits, and the codes of the type need eight bits: their products
- *     would not fit. Codes of types with blocks of 256 elements are then multiplied by the integer scales of the block,
- *     which makes it one scale group, and the sums leave room for p in -2047..2047. The words of a step are
+ *     would not fit. These are multiplied by their scales first, up to 4096 in size, and p is in -2032..2032, which
+ *     takes the room that the sums leave: so a step has 256 elements, or fewer if k is no multiple of that. Codes of
+ *     blocks of 256 have integer scales; other scales become parts of the largest one of the step, times 2^15, and
+ *     products with them are rounded. The words of a step are
  *       a: codes, d, and m if the type has minima
  *       b: codes, e, -bias (sum of p), and -e (sum of p) if the type has minima; where products are added in 16 bits,
  *          the second of these words holds the sums of p in both halves of the words

@@ -8,7 +8,8 @@
 enum {
     INT8_DEPTH = 4 * KC,            /* elements of k of a panel; half as many if codes have 16 bits */
     INT8_MOST = 127,                /* the largest code of b; */
-    INT8_MOST_SCALED = 2047,        /* where those of a are scaled: 256 products of it and 127 * 32 fit into 32 bits */
+    INT8_MOST_SCALED = 16 * 127,    /* where those of a are scaled: 256 products of it and 2^12 fit into 32 bits, and
+                                     * what is whole with the codes above is so with these */
 };
 
 /* The scale with which n floats of VW columns become integers in -most..most. A NaN or infinity makes the scale, and
@@ -63,6 +64,7 @@ GG_INLINE void int8_kernel(const int v, const int n, const int kind, int8_step_f
 /* sum[j][i] += the products of two words in 16 bits; overwrite: the first word overwrites sum. */
 GG_INLINE void int8_add_two_words(const int v, const int n, const bool overwrite, const float *a, const float *b,
                                   vi sum[NR][MV]) {
+    if (INT8_AHEAD) __builtin_prefetch(b + INT8_AHEAD);
     GG_UNROLL for (int w = 0; w < 2; w++) {
         vi x[MV];
         GG_UNROLL for (int i = 0; i < v; i++) x[i] = vi_words(a + w * MR + i * VW);

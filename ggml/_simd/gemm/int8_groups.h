@@ -16,9 +16,10 @@ static inline vi groups_bias(const panel_format *f, vi low, vi high) {
 }
 /* Converts a step of VW columns of b. */
 static inline void groups_quantise(const panel_format *f, const float *x, float *out) {
-    const bool scaled = f->step > 32;       /* the scales are constants, which saves a division */
-    const int8_scale s = scaled ? int8_scale_of(x, KC, INT8_MOST_SCALED, GG_LEAST_MAGNITUDE)
-                                : int8_scale_of(x, f->step, INT8_MOST, GG_LEAST_MAGNITUDE);
+    /* the scales are constants, which saves a division */
+    const float least = GG_LEAST_MAGNITUDE * INT8_MOST_SCALED / INT8_MOST;
+    const int8_scale s = f->codes16 ? int8_scale_of(x, f->step, INT8_MOST_SCALED, least)
+                                    : int8_scale_of(x, f->step, INT8_MOST, GG_LEAST_MAGNITUDE);
     vi sum = vi_set1(0), low = sum;         /* low: of the elements in the lower halves of the words */
     for (int k = 0; f->codes16 && k < f->step; k += 2, x += 2 * NR_PAD, out += NR_PAD) {
         const vi p = int8_round(s, x, &sum), q = int8_round(s, x + NR_PAD, &sum);
@@ -85,6 +86,7 @@ GG_INLINE void groups_sum(const int v, const int n, const int words, const float
         GG_UNROLL for (int i = 0; i < v; i++) dot[j][i] = vf_bits(vf_set1_at(b + (words + 1) * NR_PAD, j));
     UNROLL_WORDS for (int q = 0; q < words; q++, a += MR, b += NR_PAD) {
         vi x[MV];
+        if (INT8_AHEAD) __builtin_prefetch(b + INT8_AHEAD);
         GG_UNROLL for (int i = 0; i < v; i++) x[i] = vi_words(a + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++) {
             const vi y = vi_word_at(b, j);
@@ -128,8 +130,14 @@ INT8_TABLE(groups_step, DOT_8)
 #include "int8_folded.h"
 #endif
 
-static inline panel_format int8_format(const gg_ints *ints) {
-    panel_format f = {.depth = INT8_DEPTH, .step = ints->group, .bias = ints->bias, .convert_b = groups_convert_b,
+/* The elements of a step: of codes times their scales as many as divide k, since steps are not filled in part. */
+static inline int int8_step(const gg_ints *ints, int64_t k) {
+    int step = ints->group;
+    while (k % step) step /= 2;
+    return step;
+}
+static inline panel_format int8_format(const gg_ints *ints, int step) {
+    panel_format f = {.depth = INT8_DEPTH, .step = step, .bias = ints->bias, .convert_b = groups_convert_b,
                       .minima = ints->minima, .columns = INT8_NR, .task_columns = NC, .packed_columns = NC_ALL};
 #ifdef GG_VEC_PAIRS
     if (ints->scale_group) return blocks_format(ints);
@@ -141,14 +149,20 @@ static inline panel_format int8_format(const gg_ints *ints) {
 #else
     f.kernels = f.step == 32 ? int8_table_DOT_8 : int8_table_DOT_4;
 #endif
-    f.a_words = ints->group / (f.codes16 ? 2 : 4) + 1 + f.minima, f.b_words = f.a_words + 1;
+    f.a_words = step / (f.codes16 ? 2 : 4) + 1 + f.minima, f.b_words = f.a_words + 1;
     return f;
 }
 
+/* Unpacks n elements of a row; codes times their scales step by step. */
+static inline void pack_unpack(const gemm_src *s, const panel_format *f, const char *from, int n, float *out) {
+    const gg_ints *const ints = &s->kernels->ints[s->type];
+    const int each = f->codes16 ? f->step : n;
+    for (; n > 0; n -= each, from += gg_row_size(s->type, each), out += f->a_words) ints->unpack(from, out, each);
+}
 /* Packs rows of a, like pack_along_k for floats. */
 static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     const gg_ints *ints = &s->kernels->ints[s->type];
-    const panel_format format = int8_format(ints);
+    const panel_format format = int8_format(ints, s->step);
     const size_t bytes = gg_row_size(s->type, kn);
     const int words = kn / format.step * format.a_words;
     const int64_t block = k0 / gg_types[s->type].blck;
@@ -164,7 +178,7 @@ static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
                 __builtin_prefetch(from + bytes + p);
                 __builtin_prefetch(from + (size_t)width * s->nb_i + p, 0, 2);
             }
-            if (!together) ints->unpack(from, tmp[i], kn);
+            if (!together) pack_unpack(s, &format, from, kn, tmp[i]);
         }
         float *const lane = pack_lane(out, g, words, width);
         if (together) ints->pack(pack_at(s, i0 + g, block), s->nb_i, kn, lane, width);
@@ -176,7 +190,8 @@ static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
 static inline void gemm_use_ints(gemm *g) {
     if (!gemm_has_ints(&g->a) || g->a.pack != pack_along_k) return;
     g->a.pack = pack_ints;
-    g->format = int8_format(&g->a.kernels->ints[g->a.type]);
+    g->a.step = int8_step(&g->a.kernels->ints[g->a.type], g->k);
+    g->format = int8_format(&g->a.kernels->ints[g->a.type], g->a.step);
 #ifdef __AMX_INT8__
     if (g->n >= FOLDED_LEAST && g->a.kernels->ints[g->a.type].fold)
         g->a.pack = pack_folded, g->format = folded_format(g->format.minima);

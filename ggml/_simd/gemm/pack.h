@@ -24,6 +24,7 @@ struct gemm_src {
     int64_t share2, share3;         /* consecutive matrices of the batch that share one (broadcasting) */
     gemm_pack_fn pack;
     int32_t panels;                 /* panels of a that one call packs */
+    int32_t step;                   /* elements of k of a step of panels of integers */
     const void *context;            /* for pack functions of operations */
 };
 

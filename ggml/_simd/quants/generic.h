@@ -34,33 +34,16 @@ typedef vb (*apply_fn)(vb v, const void *block, int j);
 #else
 #define INTS_SCALE_GROUP(group, signed_by) 0
 #endif
-/* gg_ints.group of these types: signed codes of two bytes are multiplied by the scales of a block. */
+/* gg_ints.group: signed codes of two bytes are multiplied by their scales, so that many elements are one group. */
 #ifdef GG_VEC_PAIRS
 #define INTS_GROUP(group, signed_by) (INTS_SIGNED(signed_by) ? 256 : (group) > 32 ? 32 : (group))
 #else
 #define INTS_GROUP(group, signed_by) ((group) > 32 ? 32 : (group))
 #endif
 
-#ifdef GG_VEC_PAIRS
-/* Stores signed codes, two bytes each, times their scales. */
-INLINED char *store_words(char *p, vb q, int lo, int hi) {
-    int8_t codes[32];
-    vb_store(codes, q);
-    vs_store(p, vs_mul(vs_load_i8(codes), vs_set1(lo)));
-    vs_store(p + 32, vs_mul(vs_load_i8(codes + 16), vs_set1(hi)));
-    return p + 64;
-}
-#endif
 /* Stores a chunk in the format of gg_ints at p: one scale group of 32, or two of 16. d and m hold two scales and two
  * minima. Returns the end of what it wrote. */
 INLINED char *store_ints(char *p, int group, vb q, int signed_by, bool minima, const float *d, const float *m) {
-#ifdef GG_VEC_PAIRS
-    if (INTS_SIGNED(signed_by)) {           /* one scale and no minima */
-        p = store_words(p, q, 1, 1);
-        memcpy(p, d, sizeof *d);
-        return p + 4;
-    }
-#endif
     if (signed_by && !INTS_SIGNED(signed_by)) q = vb_add(q, vb_set1(signed_by));
     const int step = group + (minima ? 8 : 4);
     if (group == 32) vb_store(p, q);
@@ -105,7 +88,45 @@ INLINED void small_to_f32(small_type t, const void *x, float *y, int64_t n) {
         }
     }
 }
+#ifdef GG_VEC_PAIRS
+enum { SCALED_BITS = 5 };       /* by which codes times the largest scale of a group are shifted: they have 13 then */
+/* Scales as parts of the largest one, times 2^15; returns that. Where it is infinite or NaN, and with it the product,
+ * only such scales count. */
+INLINED float scale_parts(float d[VW], int n, int32_t parts[VW]) {
+    float most = 0;
+    for (int i = 0; i < n; i++) {
+        const float size = __builtin_fabsf(d[i]);
+        if (most == most && !(size <= most)) most = size;
+    }
+    const bool finite = most < GG_INF;
+    for (int i = 0; i < n && !finite; i++) d[i] = __builtin_fabsf(d[i]) < GG_INF ? 0 : __builtin_copysignf(1, d[i]);
+    const float times = !finite ? 32768 : most > 0 ? 32768 / most : 0;
+    vi_store(parts, vf_to_vi(vf_min(vf_mul(vf_load(d), vf_set1(times)), vf_set1(32767))));
+    return most;
+}
+/* n signed codes, at most 256, times their scales: one scale group. */
+INLINED void small_unpack_scaled(small_type t, const void *x, void *group, int64_t n) {
+    const char *b = x;
+    char *p = group;
+    const int blocks = (int)n / 32;
+    float d[VW] = {0}, two[2];
+    int32_t parts[VW];
+    for (int i = 0; i < blocks; i++) t.scales(b + i * t.bytes, two), d[i] = two[0];
+    const float scale = scale_parts(d, blocks, parts) / (1 << SCALED_BITS);
+    for (int i = 0; i < blocks; i++, b += t.bytes, p += 64) {
+        int8_t codes[32];
+        const vs part = vs_set1(parts[i]);
+        vb_store(codes, t.chunk(b, 0));
+        vs_store(p, vs_mul_part(vs_load_i8(codes), SCALED_BITS, part));
+        vs_store(p + 32, vs_mul_part(vs_load_i8(codes + 16), SCALED_BITS, part));
+    }
+    memcpy(p, &scale, 4);
+}
+#endif
 INLINED void small_unpack(small_type t, const void *x, void *groups, int64_t n) {
+#ifdef GG_VEC_PAIRS
+    if (INTS_SIGNED(t.signed_by)) { small_unpack_scaled(t, x, groups, n); return; }
+#endif
     const char *b = x, *end = b + n / (32 * t.chunks) * t.bytes;
     for (char *p = groups; b < end; b += t.bytes) {
         float d[8];
@@ -285,7 +306,12 @@ INLINED void k_unpack_scaled(k_type t, const void *x, void *groups, int64_t n) {
         int16_t s[16];
         vs_store(s, t.scales(b).s);
 #pragma GCC unroll 8
-        for (int j = 0; j < 8; j++) p = store_words(p, t.chunk(b, j), s[2 * j], s[2 * j + 1]);
+        for (int j = 0; j < 8; j++, p += 64) {
+            int8_t codes[32];
+            vb_store(codes, t.chunk(b, j));
+            vs_store(p, vs_mul(vs_load_i8(codes), vs_set1(s[2 * j])));
+            vs_store(p + 32, vs_mul(vs_load_i8(codes + 16), vs_set1(s[2 * j + 1])));
+        }
         memcpy(p, &d, 4);
     }
 }
@@ -436,7 +462,8 @@ INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_
 #define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MAX, TWO_SCALES, PLUS, HALVES, PACK) \
     static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, TWO_SCALES, \
                                         SIGNED_BY, PLUS, HALVES}; \
-    INSTANCE(t, t##_type, small, TWO_SCALES ? 16 : 32, BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0, PACK, NULL)
+    INSTANCE(t, t##_type, small, INTS_GROUP(TWO_SCALES ? 16 : 32, SIGNED_BY), BIAS, SIGNED_BY, MAX, (MIN) != NULL, 0, \
+             PACK, NULL)
 #define K_INSTANCE(t, DESCRIPTION, GROUP, BIAS, SIGNED_BY, MAX, MINIMA, PACK, SPARE) \
     FOLD(t, DESCRIPTION, SPARE) \
     INSTANCE(t, DESCRIPTION, k, INTS_GROUP(GROUP, SIGNED_BY), BIAS, SIGNED_BY, MAX, MINIMA, \

@@ -110,7 +110,8 @@ enum { GG_FOLDED_BIAS = 128 };
 typedef void (*gg_fold_fn)(const void *x, gg_folded *out, int64_t n);
 /* How a packed row is unpacked for products of integers. unpack writes for each `group` elements their codes q, one
  * byte each, a float scale d and, if the type has minima, a float m: element = d (q - bias) - m. Signed codes have two
- * bytes where GG_VEC_PAIRS is defined. If scale_group is not 0 it writes blocks of 256 elements instead
+ * bytes where GG_VEC_PAIRS is defined, at most 2^12 in size, and unpack takes whole blocks of one group, which may be
+ * smaller. If scale_group is not 0 it writes blocks of 256 elements instead
  * (gemm/int8_blocks.h), with scales and minima for each `group` elements. */
 typedef struct gg_ints {
     void (*unpack)(const void *x, void *groups, int64_t n);     /* NULL: the type is not unpacked to integers */

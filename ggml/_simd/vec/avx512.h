@@ -108,6 +108,7 @@ static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
 static inline vf vf_fma_exact(vf a, vf b, vf c) { return vf_fma(a, b, c); }
+static inline vf vf_fnma_exact(vf a, vf b, vf c) { return vf_fnma(a, b, c); }
 static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 static inline vf vf_abs(vf a) { return _mm512_andnot_ps(vf_set1(-0.0f), a); }

@@ -172,11 +172,15 @@ static inline __attribute__((always_inline)) vf gg_gate_mul_near(vf x, vf hi, co
     const vf e = gg_poly(gg_exp_minus(hi, lo, &n, &t), 6, c);      /* of exp(-r), relative error 1.6 * 2^-24 */
     return vf_div(x, vf_add(vf_set1(1), gg_times_pow2_of(e, t)));
 }
-/* Of any z. Other lanes get the same bits as in a vector without large z: a result does not depend on neighbours. */
-static __attribute__((noinline)) vf gg_gate_mul_far(vf x, vf hi, vf lo, bool has_lo) {
+/* Of any z. */
+static inline vf gg_gate_mul_any(vf x, vf hi, vf lo) {
     const gg_gate g = gg_gate_of(hi, &lo);
-    const vf far = vf_ldexp(vf_div(vf_max(vf_set1(-200), x), g.d), vf_neg(g.n));     /* the limit at -inf is -0 */
-    return vf_select(vf_lt(vf_abs(hi), vf_set1(87)), gg_gate_mul_near(x, hi, has_lo ? &lo : NULL), far);
+    return vf_ldexp(vf_div(vf_max(vf_set1(-200), x), g.d), vf_neg(g.n));     /* the limit at -inf is -0 */
+}
+/* Where some z are large. Other lanes get the same bits as in a vector without: no result depends on neighbours. */
+static __attribute__((noinline)) vf gg_gate_mul_far(vf x, vf hi, vf lo, bool has_lo) {
+    const vf near = gg_gate_mul_near(x, hi, has_lo ? &lo : NULL);
+    return vf_select(vf_lt(vf_abs(hi), vf_set1(87)), near, gg_gate_mul_any(x, hi, lo));
 }
 static inline __attribute__((always_inline)) vf gg_gate_mul(vf x, vf hi, const vf *lo) {
     if (__builtin_expect(!vm_all(vf_lt(vf_abs(hi), vf_set1(87))), 0))
@@ -206,10 +210,25 @@ static inline vf gg_gelu_quick_arg(vf x, vf *lo) {       /* 1.702 x as hi + lo *
 }
 static inline vf v_sigmoid(vf x) { return gg_gate_mul(vf_set1(1), x, NULL); }
 static inline vf v_silu(vf x) { return gg_gate_mul(x, x, NULL); }
-static inline vf v_gelu(vf x) {
+/* The same for |x| < 9.5, in powers of 2: exp(-z) is 2^(x t) with t = -z / (x ln 2), whose constants are divided in the
+ * same way. x t without its whole part is exact but for its last bit, so z itself is never needed. */
+static inline vf gg_gelu_near(vf x) {
+    static const float c[] = {1, 0.693147004f, 0.240222439f, 0.0555073246f, 0.00967151299f, 0.00132647273f};
+    const vf c0 = vf_set1(-0x1.26aecp+1f), c1 = vf_set1(-0x1.a5a7dp-4f), shift = vf_set1(0x1.8p23f);
+    const vf s = vf_mul(x, x), less = vf_fnma_exact(x, x, s), t = vf_fma(c1, s, c0);       /* x x = s - less */
+    const vf lost = vf_fnma(c1, less, vf_fma(vf_set1(0x1.151aaep-29f), s, vf_set1(-0x1.0de73ap-22f)));
+    const vf tl = vf_add(vf_fma_exact(c1, s, vf_sub(c0, t)), lost), n = vf_fma(x, t, shift);
+    const vf rest = vf_fma(x, tl, vf_fma_exact(x, t, vf_sub(shift, n)));
+    return vf_div(x, vf_add(vf_set1(1), gg_times_pow2_of(gg_poly(rest, 6, c), n)));
+}
+static inline vm gg_gelu_is_near(vf x) { return vf_lt(vf_abs(x), vf_set1(9.5f)); }
+static __attribute__((noinline, unused)) vf gg_gelu_far(vf x) {
     vf lo;
     const vf z = gg_gelu_arg(gg_clamp(x, -14, 14), &lo);
-    return gg_gate_mul(x, z, &lo);
+    return vf_select(gg_gelu_is_near(x), gg_gelu_near(x), gg_gate_mul_any(x, z, lo));
+}
+static inline vf v_gelu(vf x) {
+    return __builtin_expect(vm_all(gg_gelu_is_near(x)), 1) ? gg_gelu_near(x) : gg_gelu_far(x);
 }
 static inline vf v_gelu_quick(vf x) {
     vf lo;

@@ -67,6 +67,7 @@ static inline vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 static inline vf vf_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
 static inline vf vf_fma_exact(vf a, vf b, vf c) { return vf_fma(a, b, c); }
+static inline vf vf_fnma_exact(vf a, vf b, vf c) { return vf_fnma(a, b, c); }
 static inline vm vf_lt(vf a, vf b) { return vcltq_f32(a, b); }
 static inline vm vf_le(vf a, vf b) { return vcleq_f32(a, b); }
 static inline vm vf_gt(vf a, vf b) { return vcgtq_f32(a, b); }

@@ -54,6 +54,7 @@ static inline vf vf_fma_exact(vf a, vf b, vf c) {        /* the product of two f
     const gg_vd x = __builtin_convertvector(a, gg_vd), y = __builtin_convertvector(b, gg_vd);
     return __builtin_convertvector(x * y + __builtin_convertvector(c, gg_vd), vf);
 }
+static inline vf vf_fnma_exact(vf a, vf b, vf c) { return vf_fma_exact(-a, b, c); }
 static inline vm vf_lt(vf a, vf b) { return a < b; }
 static inline vm vf_le(vf a, vf b) { return a <= b; }
 static inline vm vf_gt(vf a, vf b) { return a > b; }

@@ -24,7 +24,8 @@
  *                              loaded as floats reaches instructions for integers a cycle later
  * f32           vf_add vf_sub vf_mul vf_div (a,b)  vf_fma(a,b,c) a*b+c  vf_fnma(a,b,c) c-a*b
  *                              (fused where the ISA has it)
- *               vf_fma_exact(a,b,c)  a*b+c whose product is not rounded, in every ISA (slow in scalar)
+ *               vf_fma_exact vf_fnma_exact (a,b,c)  the same without rounding the product, in every ISA (slow in
+ *                              scalar)
  *               vf_ldexp(v,n)  v * 2^n, n a whole number as f32, |n| <= 252; rounds once
  *               vf_min vf_max (a,b): the second operand if either is NaN     vf_abs vf_neg vf_sqrt
  *               vf_round (to nearest even) vf_floor vf_ceil vf_trunc  vf_copysign(mag, sign)

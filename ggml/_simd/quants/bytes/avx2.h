@@ -164,6 +164,7 @@ static inline vs vs_field(vs a, int k, int mask) {
 }
 static inline vs vs_add(vs a, vs b) { return _mm256_add_epi16(a, b); }
 static inline vs vs_mul(vs a, vs b) { return _mm256_mullo_epi16(a, b); }
+static inline vs vs_mul_part(vs a, int k, vs b) { return _mm256_mulhrs_epi16(_mm256_slli_epi16(a, k), b); }
 static inline vs vs_odd(vs a) { return _mm256_add_epi16(_mm256_add_epi16(a, a), vs_set1(1)); }
 static inline vs vs_load_u8(const void *p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128(p)); }
 static inline void vs_store(void *p, vs a) { _mm256_storeu_si256(p, a); }

@@ -60,6 +60,7 @@
  *   vs_each_twice(e)         8 scales, each twice
  *   vs_field(a, k, mask)     (a >> k) & mask
  *   vs_add vs_mul (a, b)   vs_odd(a) 2 a + 1   vs_store(p, a)   vs_to_f32(d, s, x) d[i] = x s[i]
+ *   vs_mul_part(a, k, b)     2^k a b / 2^15, rounded; only where GG_VEC_PAIRS is defined
  * Accumulate
  *   va_zero() va_scale(acc, a, x) acc + a x   va_sum(a) sum of the lanes
  *   va_madd(acc, q, lo, hi)  acc + q times a scale for lo and one for hi; va_madd1(acc, q, x): one scale
