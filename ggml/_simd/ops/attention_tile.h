@@ -284,7 +284,7 @@ static void attn_weigh(const attn *a, const attn_tile *t, const attn_strip *s, i
         const attn_range all = attn_weighed(s, t->ranges[r]);
         const vf top = vf_set1(t->max[r] == -GG_INF ? 0 : t->max[r]);
         float *const x = t->s + i * ATTN_KEYS;
-        t->sum[r] += exp_row(WHOLE_ROW(all.end - all.begin), x + all.begin, x + all.begin, top);
+        t->sum[r] += weights_row(WHOLE_ROW(all.end - all.begin), x + all.begin, x + all.begin, top);
         attn_fill(x, s->lo, gg_min(all.begin, s->hi), 0), attn_fill(x, gg_max(all.end, s->lo), s->hi, 0);
     }
 }
