@@ -164,7 +164,7 @@ static bool paged_run(const gg_work *w, paged *p, const paged_walk *at, int64_t 
     attn_run_tile(&a, &t, first, gg_min(blocks * (piece + 1) / at->pieces * ATTN_KEYS, a.n_kv));
     for (int64_t r = 0; r < t.n; r++)
         if (at->pieces > 1) attn_keep(&a, &t, r, paged_piece(w, p, at->piece0 + piece, r));
-        else attn_finish(&a, &out, attn_at(&a, t.set, r), t.max[r], t.sum[r], t.out + r * t.ld);
+        else attn_finish(&a, &out, t.at[r], t.max[r], t.sum[r], t.out + r * t.ld);
     return true;
 }
 /* The row behind the sequence that has `row`, or `row` itself if none has it */
