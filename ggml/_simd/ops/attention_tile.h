@@ -278,8 +278,10 @@ static float attn_row_logits(const attn *a, const attn_tile *t, const attn_strip
 }
 /* Raises the maximum of a row, and scales its sum and values so far down. */
 static void attn_raise(const attn *a, const attn_tile *t, int64_t r, float top) {
-    const float fade = attn_exp(t->max[r], top);
-    t->sum[r] *= (double)fade, t->max[r] = top;
+    const float before = t->max[r], fade = attn_exp(before, top);
+    t->max[r] = top;
+    if (before == -GG_INF) return;                      /* nothing was added yet */
+    t->sum[r] *= (double)fade;
     row_times(WHOLE_ROW(a->dv), t->out + r * t->ld, fade, t->out + r * t->ld);
 }
 /* Turns the scores of a strip into weights. All rows take a step before the next one, as each waits for the last. */

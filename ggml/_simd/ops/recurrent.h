@@ -289,13 +289,17 @@ static int op_SSM_SCAN(const gg_work *w, ggml_tensor *dst) {
 static void conv_channels(const ggml_tensor *dst, int64_t c0, int64_t n, int64_t seq, float *x, float *f) {
     const ggml_tensor *sx = dst->src[0], *c = dst->src[1];
     const int64_t taps = c->ne[0], tokens = dst->ne[1];
-    if (n == VW && sx->nb[0] == sizeof(float) && c->nb[0] == sizeof(float)) {
+    const bool along = sx->nb[0] == sizeof(float), across = sx->nb[1] == sizeof(float);
+    if (n == VW && (along || across) && c->nb[0] == sizeof(float)) {
         const float *row[VW], *taps_of[VW];
+        const char *const first = gg_row_ptr(sx, c0, seq, 0);
         for (int i = 0; i < VW; i++) {
-            row[i] = (const float *)gg_row_ptr(sx, c0 + i, seq, 0);
+            row[i] = (const float *)(first + (size_t)i * sx->nb[1]);
             taps_of[i] = (const float *)gg_row_ptr(c, c0 + i, 0, 0);
         }
-        pack_transpose(row, sx->ne[0], x, VW);
+        if (along) pack_transpose(row, sx->ne[0], x, VW);
+        else for (int64_t t = 0; t < sx->ne[0]; t++)
+            vf_store(x + t * VW, vf_load((const float *)(first + (size_t)t * sx->nb[0])));
         pack_transpose(taps_of, taps, f, VW);
     } else for (int64_t lane = 0; lane < n; lane++) {
         const char *from = gg_row_ptr(sx, c0 + lane, seq, 0), *taps_of = gg_row_ptr(c, c0 + lane, 0, 0);
