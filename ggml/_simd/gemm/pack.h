@@ -24,6 +24,7 @@ struct gemm_src {
     int64_t share2, share3;         /* consecutive matrices of the batch that share one (broadcasting) */
     gemm_pack_fn pack;
     int32_t panels;                 /* panels of a that one call packs */
+    bool ahead;                     /* micro-kernels prefetch the rows of the next panel */
     const void *context;            /* for pack functions of operations */
 };
 

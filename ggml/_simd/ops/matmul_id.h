@@ -151,6 +151,7 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
               .b = id_src(w->kernels, b, &p, pack_pairs),
               .c = dst->data, .c_m = dst->nb[0], .c_at = id_c_at};
     gemm_use_ints(&g);
+    gemm_prefetch_rows(&g);
     return id_alone(w, all, as->ne[2], e) ? id_run_alone(all->chunk + e, &g) : id_run(w, all->chunk + e, &g, false);
 }
 static int matmul_id_run(const gg_work *w, ggml_tensor *dst, int along) {
