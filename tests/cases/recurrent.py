@@ -169,6 +169,7 @@ OPS = [
             lambda r: ssm_scan_args(r, 3, 1, 4, 2, 3, 1, 3, 1),
             lambda r: ssm_scan_args(r, 16, 8, 4, 2, 9, 2, 1, 2),
             lambda r: ssm_scan_args(r, 67, 5, 2, 2, 5, 2, 67, 4),
+            lambda r: ssm_scan_args(r, 80, 6, 2, 1, 37, 2, 1, 2),
             lambda r: ssm_scan_args(r, 5, 1, 38, 2, 3, 2, 5, 2),
             lambda r: ssm_scan_args(r, 19, 1, 38, 1, 3, 2, 19, 2),
             lambda r: ssm_scan_args(r, 3, 2, 2, 1, 0, 2, 1, 3),

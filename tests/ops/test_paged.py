@@ -100,6 +100,15 @@ def test_neither_threads_nor_places_of_pages_change_a_bit(batch):
     assert np.array_equal(one, run(batch, scattered=False)[0])
 
 
+@pytest.mark.parametrize("options", [{}, {"window": 130}], ids=str)
+def test_the_rows_that_a_thread_takes_together_change_no_bit(options):
+    """All 300 of a head, 256 or 128: the more threads, the fewer."""
+    one, expected = run([(0, 300, 310)], heads=(16, 16), **options)
+    assert np.allclose(one, expected, atol=2e-5, rtol=1e-5)
+    for threads in (8, 16):
+        assert np.array_equal(one, run([(0, 300, 310)], heads=(16, 16), threads=threads, **options)[0])
+
+
 @pytest.mark.parametrize("types", [("f32", "f32"), ("f16", "f16"), ("q8_0", "q8_0")])
 @pytest.mark.parametrize("options", [{}, {"window": 100}])
 def test_exact_rows_depend_on_their_sequence_alone(types, options):

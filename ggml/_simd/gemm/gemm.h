@@ -238,10 +238,10 @@ static __attribute__((noinline)) void gemm_scatter_elements(const gemm *g, const
         for (int64_t j = 0; j < n; j++) *at[j][i] = t[j * MR + i];
 }
 /* Computes a register tile on the stack and copies it to c. */
-static inline void gemm_scatter(const gemm *g, const gemm_tile *tile, micro_fn kernel, int64_t steps, const float *a,
-                                const float *b, int64_t j0, int64_t n) {
+static inline void gemm_scatter(const gemm *g, const panel_format *f, const gemm_tile *tile, micro_fn kernel,
+                                int64_t steps, const float *a, const float *b, int64_t j0, int64_t n) {
     float t[NR * MR] __attribute__((aligned(64)));
-    kernel(gemm_format(g), steps, a, b, t, MR, tile->m, false);
+    kernel(f, steps, a, b, t, MR, tile->m, false);
     if (tile->packed) gemm_scatter_columns(g, tile, t, j0, n);
     else gemm_scatter_elements(g, tile, t, j0, n);
 }
@@ -250,7 +250,9 @@ static inline void gemm_scatter(const gemm *g, const gemm_tile *tile, micro_fn k
 static inline pack_ahead gemm_rows_ahead(const gemm *g, int64_t row, int64_t k, int64_t kn, int64_t steps) {
     const gemm_src *const a = &g->a;
     const gg_type_info *const type = &gg_types[a->type];
-    if (row * MR >= g->m || a->panels > 1 || a->context || a->nb_k != (size_t)type->bytes) return (pack_ahead){0};
+    const bool used = a->ahead || gemm_format(g)->pair;
+    if (!used || row * MR >= g->m || a->panels > 1 || a->context || a->nb_k != (size_t)type->bytes)
+        return (pack_ahead){0};
     const size_t bytes = (size_t)(gg_min(kn, g->k - k) / type->blck) * a->nb_k;
     pack_ahead x = {.row = pack_at(a, row * MR, k / type->blck), .stride = a->nb_i,
                     .lines = (int64_t)(bytes / AHEAD_LINE) + 1, .rows = gg_min(g->m - row * MR, MR)};
@@ -266,10 +268,12 @@ static inline void gemm_shape(const panel_format *f, int *columns, int wanted) {
 /* Multiplies a panel of a by panels p0 .. p1-1 of b, and prefetches the rows that follow. */
 static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row, int64_t p0, int64_t p1, int64_t kn,
                           const float *a, const float *b, bool add, bool last, int *columns, pack_ahead *ahead) {
-    const panel_format *const f = gemm_format(g);
+    panel_format format = *gemm_format(g);
+    const panel_format *const f = &format;
     gemm_tile tile = {.i0 = row * MR, .m = gg_min(g->m - row * MR, MR), .add = add, .last = last};
     const int64_t i = tile.i0, m = tile.m, steps = gemm_steps(f, kn), ldc = (int64_t)(g->c_n / sizeof(float));
     const micro_fn *const kernels = f->kernels[gg_ceil_div(m, VW)];
+    format.ahead = ahead;
     tile.packed = gemm_c_packed(g, i, m);
     for (int64_t r = 0; r < m && !tile.packed && g->c_n; r++) tile.rows[r] = (char *)gemm_c(g, i + r, 0);
     const bool pairs = f->pair && tile.packed && g->c_n;
@@ -288,7 +292,7 @@ static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row,
             const int64_t n = gg_min(j1 - j, each);
             gemm_shape(f, columns, (int)n);
             if (!tile.packed || (!g->c_n && n > 1)) {
-                gemm_scatter(g, &tile, kernels[n], steps, a, b + (j - j0), j, n);
+                gemm_scatter(g, f, &tile, kernels[n], steps, a, b + (j - j0), j, n);
                 continue;
             }
             float *const c = gemm_c(g, i, j);
@@ -385,7 +389,7 @@ static void gemm_task(const gemm *g, const gemm_tiling *tiling, const gemm_part 
     float *const floats = scratch, *const packed_a = scratch + gemm_unpacked_floats(g);
     float *const packed_b = packed_a + g->a.panels * gemm_panel_floats(f, f->a_words, MR);
     const int64_t p0 = t->p0, p1 = t->p1, room = (p1 - p0) * gemm_panel_floats(f, f->b_words, NR_PAD);
-    const int64_t all = tiling->depths * f->depth;
+    const int64_t all = tiling->depths * f->depth, calls = f->pair ? gg_max((p1 - p0) / 2, 1) : p1 - p0;
     int64_t k0 = t->k0;
     int columns = 0;
     do {                            /* at least once, because k = 0 makes c 0 */
@@ -402,7 +406,7 @@ static void gemm_task(const gemm *g, const gemm_tiling *tiling, const gemm_part 
                 const float *const b = t->shared ? gemm_shared_panel(g, tiling, t->shared, p0, k - t->k0, kn)
                                                  : packed_b + (k - k0) / f->depth * room;
                 pack_ahead ahead = gemm_rows_ahead(g, more ? r : end < t->r1 ? end : t->next, more ? k + kn : k0,
-                                                   f->depth, gemm_steps(f, kn) * gg_max((p1 - p0) / 2, 1));
+                                                   f->depth, gemm_steps(f, kn) * calls);
                 for (int64_t i = r; i < end; i++)
                     gemm_tile_row(g, tiling, i, p0, p1, kn, packed_a + (i - r) * panel, b, g->add || k > 0,
                                   k + kn == g->k, &columns, &ahead);

@@ -176,7 +176,7 @@ static void pack_ints(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, 
             const char *const from = pack_at(s, i0 + g + i, block);
             for (size_t p = 0; p < bytes; p += 64) {        /* for the next call, and for the next panel */
                 __builtin_prefetch(from + bytes + p);
-                __builtin_prefetch(from + (size_t)width * s->nb_i + p, 0, 2);
+                if (!s->ahead) __builtin_prefetch(from + (size_t)width * s->nb_i + p, 0, 2);
             }
             if (!together) pack_unpack(s, &format, from, kn, tmp[i]);
         }
@@ -198,7 +198,10 @@ static inline void gemm_use_ints(gemm *g) {
     else if (g->n >= TILES_LEAST) tiles_format(&g->format);
 #endif
 }
+/* Lets the micro-kernels prefetch rows, if they do: worth it where these come from memory and columns are few. */
+static inline void gemm_prefetch_rows(gemm *g) { g->a.ahead = g->format.shape && g->a.pack == pack_ints; }
 #else
 static inline void gemm_use_ints(gemm *g) { (void)g; }
+static inline void gemm_prefetch_rows(gemm *g) { (void)g; }
 #endif
 #endif

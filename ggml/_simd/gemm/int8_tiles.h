@@ -67,7 +67,6 @@ GG_INLINE void tiles_kernel(const int v, const int n, const bool bias, const boo
     const int64_t a_step = (TILES_WORDS + 1 + minima) * MR, b_step = (TILES_WORDS + 2 + minima) * NR_PAD;
     tiles_sums dots[2];
     vf sum[NR][MV];
-    (void)format;
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_zero();
     if (add) micro_prefetch(n, c, ldc, m);
@@ -77,11 +76,13 @@ GG_INLINE void tiles_kernel(const int v, const int n, const bool bias, const boo
         const float *const a0 = a + TILES_WORDS * MR, *const b0 = b + TILES_WORDS * NR_PAD;
         a += a_step, b += b_step;
         if (s + 1 < steps) TILES_STEP(2, 3, dots[1]);
+        pack_prefetch(format->ahead);
         tiles_scale(v, n, bias, minima, a0, b0, dots[0], sum);
         if (s + 1 == steps) break;
         const float *const a1 = a + TILES_WORDS * MR, *const b1 = b + TILES_WORDS * NR_PAD;
         a += a_step, b += b_step;
         if (s + 2 < steps) TILES_STEP(0, 1, dots[0]);
+        pack_prefetch(format->ahead);
         tiles_scale(v, n, bias, minima, a1, b1, dots[1], sum);
     }
     micro_store(v, n, sum, c, ldc, m, add);

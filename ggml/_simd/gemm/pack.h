@@ -25,6 +25,7 @@ struct gemm_src {
     gemm_pack_fn pack;
     int32_t panels;                 /* panels of a that one call packs */
     int32_t step;                   /* elements of k of a step of panels of integers */
+    bool ahead;                     /* micro-kernels prefetch the rows of the next panel */
     const void *context;            /* for pack functions of operations */
 };
 

@@ -91,6 +91,7 @@ struct panel_format {
     int scale_group;                        /* the words of codes that share a word of scales (int8_blocks.h), */
     int minima;                             /* the words of minima in a step, */
     bool codes16;                           /* codes of 16 instead of 8 bits */
+    pack_ahead *ahead;                      /* what the kernels prefetch, if they do */
 };
 
 GG_INLINE void micro_store(const int v, const int n, vf sum[NR][MV], float *c, int64_t ldc, int64_t m, bool add) {

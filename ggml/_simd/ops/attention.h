@@ -62,6 +62,13 @@ static attn_row attn_at(const attn *a, int64_t set, int64_t row) {
     return (attn_row){row % a->n_q, set % a->k.ne[2] * a->group + h % a->group,
                       set / a->k.ne[2] * a->share + h / a->group};
 }
+/* The row after another one of the same set */
+static attn_row attn_after(const attn *a, attn_row at) {
+    if (++at.query < a->n_q) return at;
+    at.query = 0;
+    if (++at.head % a->group == 0) at.head -= a->group, at.batch++;
+    return at;
+}
 /* The keys or values of a set from key `first` on. */
 static char *attn_data(const ggml_tensor *t, int64_t set, int64_t first) {
     return gg_row_ptr(t, first, set % t->ne[2], set / t->ne[2]);
@@ -208,7 +215,7 @@ static int op_FLASH_ATTN_EXT(const gg_work *w, ggml_tensor *dst) {
         attn_run_tile(&a, &t, piece * c.keys, gg_min((piece + 1) * c.keys, a.n_kv));
         for (int64_t r = 0; r < t.n; r++)
             if (c.pieces > 1) attn_keep(&a, &t, r, attn_piece(w, &a, &c, t.set, t.row + r, piece));
-            else attn_finish(&a, dst, attn_at(&a, t.set, t.row + r), t.max[r], t.sum[r], t.out + r * t.ld);
+            else attn_finish(&a, dst, t.at[r], t.max[r], t.sum[r], t.out + r * t.ld);
     }
     if (c.pieces > 1) gg_barrier(w);                     /* also on failure: the other threads wait */
     if (!ok) return gg_no_memory(dst, "no memory for a tile");

@@ -116,7 +116,7 @@ static void attn_back_row(const attn_back *b, int64_t set, int64_t row, int64_t 
     const int64_t index = (at.batch * a->heads + at.head) * a->n_q + at.query;
     const float most = attn_logits(a, at, key, n, w, b->bend, b->tmp), sink = attn_sink(a, at);
     const float top = sink > most ? sink : most, alone = attn_exp(sink, top);
-    const double sum = exp_row(WHOLE_ROW(n), w, w, vf_set1(top == -GG_INF ? 0 : top)) + (double)alone;
+    const double sum = weights_row(WHOLE_ROW(n), w, w, vf_set1(top == -GG_INF ? 0 : top)) + (double)alone;
     attn_softmax *s = &b->rows[set * a->rows + row];
     *s = (attn_softmax){top == -GG_INF ? 0 : top, sum == 0 ? 0 : (float)(1 / sum), 0};
     row_times(WHOLE_ROW(n), w, s->part, w);
@@ -155,7 +155,7 @@ static void attn_back_keys(const attn_back *b, int64_t set, int64_t first) {
             const attn_softmax *s = &b->rows[set * a->rows + row + r];
             float *w = b->w + r * b->stride, *dw = b->dw + r * b->stride;
             attn_logits(a, attn_at(a, set, row + r), key, keys, w, b->bend, b->tmp);
-            exp_row(WHOLE_ROW(keys), w, w, vf_set1(s->max));
+            weights_row(WHOLE_ROW(keys), w, w, vf_set1(s->max));
             row_times(WHOLE_ROW(keys), w, s->part, w);
             attn_back_logits(a, keys, w, s->dot, b->bend, dw);
         }

@@ -40,6 +40,24 @@ static int64_t paged_units(const paged *p, const int32_t *column) {
     return gg_ceil_div(column[PAGED_ROWS], p->queries) * p->k->ne[2];
 }
 
+/* All units */
+static int64_t paged_all_units(const paged *p) {
+    int64_t units = 0;
+    for (int64_t s = 0; s < p->sequences; s++) units += paged_units(p, paged_column(p, s));
+    return units;
+}
+/* Makes units larger, which changes no bit: as many as ATTN_WIDE asks for, if each thread is left four of them, and
+ * too many to split their keys. */
+static void paged_widen(paged *p, int nth) {
+    const int64_t group = gg_max(p->q->ne[1] / gg_max(p->k->ne[2], 1), 1), least = p->queries;
+    const int64_t most = gg_min(ATTN_WIDE / gg_max(p->k->ne[0] + p->v->ne[0], 1), 4 * ATTN_ROWS) / group;
+    for (int64_t n = least * gg_max(most / least, 1); n > least && !p->exact; n -= least) {
+        p->queries = n;
+        if (paged_all_units(p) >= gg_max(4 * nth, ATTN_TASKS / 2)) return;
+    }
+    p->queries = least;
+}
+
 /* The attention of a unit: rows `row` to row + n-1 of the sequence of p->column. */
 static attn paged_attn(const gg_work *w, const paged *p, ggml_tensor *q, const ggml_tensor *dst, int64_t row,
                        int64_t n) {
@@ -141,9 +159,7 @@ static bool paged_next(paged *p, paged_walk *at) {
     return true;
 }
 static paged_walk paged_start(const paged *p) {
-    paged_walk at = {.unit = -1};
-    for (int64_t s = 0; s < p->sequences; s++) at.units += paged_units(p, paged_column(p, s));
-    return at;
+    return (paged_walk){.unit = -1, .units = paged_all_units(p)};
 }
 /* dst from the first row of a unit on */
 static ggml_tensor paged_out(const paged *p, const ggml_tensor *dst, int64_t row) {
@@ -164,7 +180,7 @@ static bool paged_run(const gg_work *w, paged *p, const paged_walk *at, int64_t 
     attn_run_tile(&a, &t, first, gg_min(blocks * (piece + 1) / at->pieces * ATTN_KEYS, a.n_kv));
     for (int64_t r = 0; r < t.n; r++)
         if (at->pieces > 1) attn_keep(&a, &t, r, paged_piece(w, p, at->piece0 + piece, r));
-        else attn_finish(&a, &out, attn_at(&a, t.set, r), t.max[r], t.sum[r], t.out + r * t.ld);
+        else attn_finish(&a, &out, t.at[r], t.max[r], t.sum[r], t.out + r * t.ld);
     return true;
 }
 /* The row behind the sequence that has `row`, or `row` itself if none has it */
@@ -192,6 +208,7 @@ static int op_PAGED_ATTN(const gg_work *w, ggml_tensor *dst) {
         return gg_fail(dst, "no products of %s and %s", gg_types[p.k->type].name, gg_types[p.v->type].name);
     if (!paged_ok(&p)) return gg_fail(dst, "the table has a row, a key or a page that does not exist");
     if (w->ith == 0) paged_clear_rest(&p, dst);
+    paged_widen(&p, w->nth);
     const paged_walk start = paged_start(&p);
     bool split = false, ok = true;
     for (paged_walk each = start; !p.exact && paged_next(&p, &each);) split |= each.pieces > 1;

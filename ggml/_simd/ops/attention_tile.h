@@ -15,6 +15,7 @@ typedef struct attn_tile {
     float *q, *s, *out, *max, *tmp, *any, *unpacked;
     float *queries, *keys, *values; /* panels, not if there are few rows */
     double *sum;
+    attn_row *at;                   /* where each row is */
     attn_range *ranges;             /* of each row in the block at hand */
     int64_t width, wider;           /* rows of a panel of queries; the first `wider` panels have one more */
     bool few;
@@ -36,13 +37,15 @@ static bool attn_tile_make(attn_tile *t, attn *a, int64_t n) {
     const int64_t values = t->few ? 0 : ATTN_KEYS * attn_lanes(a->dv);
     const int64_t strip = ATTN_KEYS * gg_max(NR * ATTN_STRIP, ATTN_FEW);
     const int64_t range = (int64_t)(sizeof(attn_range) / sizeof(float));
-    const size_t floats = (size_t)(rows * (t->ld + 3 + range) + taken * d + strip + 2 * ATTN_KEYS + unpacked + queries
-                                   + keys + values);
+    const int64_t place = (int64_t)(sizeof(attn_row) / sizeof(float));
+    const size_t floats = (size_t)(rows * (t->ld + 3 + range + place) + taken * d + strip + 2 * ATTN_KEYS + unpacked
+                                   + queries + keys + values);
     float *p = gg_scratch(floats * sizeof *p + paged_block_size(a));
     if (!p) return false;
     a->gathered = (char *)(p + floats);
     t->sum = (double *)p, p += 2 * rows;
     t->ranges = (attn_range *)p, p += range * rows;
+    t->at = (attn_row *)p, p += place * rows;
     t->max = p, p += rows;
     t->q = p, p += taken * d;
     t->out = p, p += rows * t->ld;
@@ -58,8 +61,8 @@ static bool attn_tile_make(attn_tile *t, attn *a, int64_t n) {
 static void attn_take(const attn *a, const ggml_tensor *x, int64_t set, int64_t row, int64_t n, float factor,
                       float *out) {
     const int64_t ne0 = x->ne[0];
-    for (int64_t r = 0; r < n; r++, out += attn_round(ne0)) {
-        const attn_row at = attn_at(a, set, row + r);
+    attn_row at = attn_at(a, set, row);
+    for (int64_t r = 0; r < n; r++, at = attn_after(a, at), out += attn_round(ne0)) {
         const float *p = gg_row_in(x, at.query, at.head, at.batch, 0, ne0, out);
         row_times(WHOLE_ROW(ne0), p, factor, out);
     }
@@ -68,13 +71,20 @@ static void attn_take(const attn *a, const ggml_tensor *x, int64_t set, int64_t 
 /* ---- the keys of a row ------------------------------------------------------------------------------------------- */
 /* The range of a row of n elements of a mask, which are -inf where their bits are `hidden`. */
 #define ATTN_MASK_RANGE(name, T, hidden) \
+    static bool name##_none(const T *m, int64_t n) { \
+        T shown = 0; \
+        for (int64_t i = 0; i < n; i++) shown |= (T)(m[i] ^ hidden); \
+        return !shown; \
+    } \
     static attn_range name(const T *m, int64_t n) { \
         T any = 0, shown = 0; \
         int64_t begin = 0, end = n; \
         for (int64_t i = 0; i < n; i++) any |= m[i], shown |= (T)(m[i] ^ hidden); \
         if (!shown) return (attn_range){0}; \
         if (!any) return (attn_range){.end = n, .plain = true}; \
+        while (name##_none(m + begin, gg_min(n - begin, ATTN_STEP))) begin += ATTN_STEP; \
         while (m[begin] == hidden) begin++; \
+        while (end - begin > ATTN_STEP && name##_none(m + end - ATTN_STEP, ATTN_STEP)) end -= ATTN_STEP; \
         while (m[end - 1] == hidden) end--; \
         any = 0; \
         for (int64_t i = begin; i < end; i++) any |= m[i]; \
@@ -119,7 +129,7 @@ static bool attn_narrow_tile(const attn *a, attn_tile *t, int64_t *first, int64_
     int64_t lo = *n, hi = 0, last_begin = 0, first_end = *n;
     t->gaps = false;
     for (int64_t r = 0; r < t->n; r++) {
-        const attn_range range = attn_range_of(a, attn_at(a, t->set, t->row + r), *first, *n, t->tmp);
+        const attn_range range = attn_range_of(a, t->at[r], *first, *n, t->tmp);
         t->ranges[r] = range;
         if (range.begin >= range.end) continue;
         lo = gg_min(lo, range.begin), hi = gg_max(hi, range.end);
@@ -152,7 +162,7 @@ static bool attn_sees(const attn *a, const attn_tile *t, int64_t first, int64_t 
     for (int64_t r = 0; r < t->n; r++) {
         const attn_range range = t->ranges[r];
         if (i < range.begin || i >= range.end) continue;
-        if (range.plain || *attn_mask(a, attn_at(a, t->set, t->row + r), first + i, 1, t->tmp) != -GG_INF) return true;
+        if (range.plain || *attn_mask(a, t->at[r], first + i, 1, t->tmp) != -GG_INF) return true;
     }
     return false;
 }
@@ -262,14 +272,16 @@ static float attn_row_logits(const attn *a, const attn_tile *t, const attn_strip
     const int64_t n = all.end - all.begin;
     if (!n) return -GG_INF;
     if (!range.plain || a->cap != 0)
-        return attn_logits(a, attn_at(a, t->set, t->row + r), first + all.begin, n, x + all.begin, NULL, t->tmp);
+        return attn_logits(a, t->at[r], first + all.begin, n, x + all.begin, NULL, t->tmp);
     attn_fill(x, all.begin, range.begin, -GG_INF), attn_fill(x, range.end, all.end, -GG_INF);
     return max_row(WHOLE_ROW(n), x + all.begin);
 }
 /* Raises the maximum of a row, and scales its sum and values so far down. */
 static void attn_raise(const attn *a, const attn_tile *t, int64_t r, float top) {
-    const float fade = attn_exp(t->max[r], top);
-    t->sum[r] *= (double)fade, t->max[r] = top;
+    const float before = t->max[r], fade = attn_exp(before, top);
+    t->max[r] = top;
+    if (before == -GG_INF) return;                      /* nothing was added yet */
+    t->sum[r] *= (double)fade;
     row_times(WHOLE_ROW(a->dv), t->out + r * t->ld, fade, t->out + r * t->ld);
 }
 /* Turns the scores of a strip into weights. All rows take a step before the next one, as each waits for the last. */
@@ -284,7 +296,7 @@ static void attn_weigh(const attn *a, const attn_tile *t, const attn_strip *s, i
         const attn_range all = attn_weighed(s, t->ranges[r]);
         const vf top = vf_set1(t->max[r] == -GG_INF ? 0 : t->max[r]);
         float *const x = t->s + i * ATTN_KEYS;
-        t->sum[r] += exp_row(WHOLE_ROW(all.end - all.begin), x + all.begin, x + all.begin, top);
+        t->sum[r] += weights_row(WHOLE_ROW(all.end - all.begin), x + all.begin, x + all.begin, top);
         attn_fill(x, s->lo, gg_min(all.begin, s->hi), 0), attn_fill(x, gg_max(all.end, s->lo), s->hi, 0);
     }
 }
@@ -309,7 +321,8 @@ static void attn_run_tile(attn *a, attn_tile *t, int64_t first, int64_t end) {
     t->width = t->n / panels, t->wider = t->n % panels;
     if (t->few) attn_take(a, a->q, t->set, t->row, t->n, a->factor, t->q);
     else attn_pack_queries(a, t);
-    for (int64_t r = 0; r < t->n; r++) t->max[r] = -GG_INF, t->sum[r] = 0;
+    attn_row at = attn_at(a, t->set, t->row);
+    for (int64_t r = 0; r < t->n; r++, at = attn_after(a, at)) t->at[r] = at, t->max[r] = -GG_INF, t->sum[r] = 0;
     memset(t->out, 0, (size_t)(t->n * t->ld) * sizeof *t->out);
     for (; first < end; first += ATTN_KEYS) {
         int64_t key = first, n = gg_min(end - first, ATTN_KEYS);

@@ -1,5 +1,7 @@
 /* MUL_MAT_ID and its gradients: each row of b is multiplied by the matrix (of `as`) that its index selects. Rows are
- * grouped by matrix. Each group is one product, whose tasks the threads share through a counter of its own. */
+ * grouped by matrix. Each group is one product. One thread computes it, which then packs its rows once and reads the
+ * matrix in one run; the threads share the tasks of large groups and of the last ones, so that they end together. A
+ * group has a counter, by which threads claim it or its tasks. */
 #ifndef GG_OPS_MATMUL_ID_H
 #define GG_OPS_MATMUL_ID_H
 #include "../gemm/gemv.h"
@@ -98,6 +100,20 @@ static bool id_run(const gg_work *w, _Atomic int64_t *chunk, const gemm *g, bool
     return vectors ? gemv_run(&own, g) : gemm_run(&own, g, NULL);
 }
 
+/* Whether one thread computes the product of group e: what is left then for the others is large enough. */
+static bool id_alone(const gg_work *w, const id_groups *all, int64_t matrices, int64_t e) {
+    const int64_t count = all->start[e + 1] - all->start[e], left = all->start[matrices] - all->start[e];
+    return 2 * w->nth * count <= left;
+}
+/* Computes g on the thread that comes first; false: no memory. */
+static bool id_run_alone(_Atomic int64_t *chunk, const gemm *g) {
+    if (atomic_fetch_add_explicit(chunk, 1, memory_order_relaxed)) return true;
+    const gemm_tiling tiling = gemm_plan(g, 1, false);
+    float *const scratch = gg_scratch((size_t)gemm_scratch_floats(g, &tiling) * sizeof(float));
+    if (scratch) gemm_rows(g, &tiling, 0, tiling.rows, scratch);
+    return scratch;
+}
+
 /* A group as one product with the pairs as columns; id_c_at gives the address of their results. */
 typedef struct { id_rows x, y; } id_group;
 static size_t id_c_at(const gemm *g, int64_t i, int64_t j) {
@@ -135,7 +151,8 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
               .b = id_src(w->kernels, b, &p, pack_pairs),
               .c = dst->data, .c_m = dst->nb[0], .c_at = id_c_at};
     gemm_use_ints(&g);
-    return id_run(w, all->chunk + e, &g, false);
+    gemm_prefetch_rows(&g);
+    return id_alone(w, all, as->ne[2], e) ? id_run_alone(all->chunk + e, &g) : id_run(w, all->chunk + e, &g, false);
 }
 static int matmul_id_run(const gg_work *w, ggml_tensor *dst, int along) {
     const ggml_tensor *as = dst->src[0];

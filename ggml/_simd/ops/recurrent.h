@@ -122,6 +122,10 @@ static bool seq_by_columns(int op) { return op == GGML_OP_RWKV_WKV6 || op == GGM
 enum { SEQ_ROWS = 4, SEQ_VECS = 4, SEQ_PART = 32 /* least rows of S of a piece; whole vectors */ };
 
 /* ---- a token ----------------------------------------------------------------------------------------------------- */
+static inline __attribute__((always_inline)) void seq_sums(const int rows, const vf *x, float *y) {
+    if (rows == SEQ_ROWS) vf_hsum4(y, x[0], x[1], x[2], x[3]);
+    else for (int q = 0; q < rows; q++) y[q] = vf_hsum(x[q]);
+}
 /* Updates `rows` rows of S from row j on, to `to`. Together they share loads and the latency of horizontal sums. */
 static inline __attribute__((always_inline))
 void seq_some_rows(const int rows, int64_t n, const seq_step *v, int64_t j, const float *from, float *to, float *y) {
@@ -145,7 +149,7 @@ void seq_some_rows(const int rows, int64_t n, const seq_step *v, int64_t j, cons
             out[q] = vf_fma(st(to + q * n + i, s, m), ri, out[q]);
         }
     }
-    for (int q = 0; q < rows; q++) y[j + q] = vf_hsum(out[q]);
+    seq_sums(rows, out, y + j);
 }
 /* Rows j to end. */
 static void seq_rows(const gg_seq *z, const seq_step *v, int64_t j, int64_t end, const float *from, float *to,
@@ -188,6 +192,8 @@ static void seq_columns(const gg_seq *z, const seq_step *v, int64_t j, int64_t e
     for (; j < end; j += VW) seq_some_columns(1, end - j, z, v, bonus, j, from, to, y);
 }
 
+#include "recurrent_tokens.h"
+
 /* ---- the operations ---------------------------------------------------------------------------------------------- */
 static seq_tmp seq_split(float *p, int64_t room) {
     seq_tmp t;
@@ -214,7 +220,7 @@ static void seq_unused_slots(const gg_seq *z, const float *from, float *last) {
         else memcpy(last, from, (size_t)size * sizeof *last);
     }
 }
-/* Rows j to end of item u (one head of one sequence), through all tokens. own: room for vectors and a state. */
+/* Rows j to end of item u (one head of one sequence), through all tokens. own: room for a state and vectors. */
 static int seq_item(ggml_tensor *dst, const gg_seq *z, int64_t u, int64_t j, int64_t end, float *own, const float *dt) {
     const seq_fill_fn fill = seq_fill(dst->op);
     const int64_t room = seq_room(z), size = z->n * z->rows, items = z->heads * z->seqs,
@@ -225,14 +231,19 @@ static int seq_item(ggml_tensor *dst, const gg_seq *z, int64_t u, int64_t j, int
     const int status = seq_first_state(z, dst, at.seq, &first);
     if (status != GGML_STATUS_SUCCESS) return status;
     const float *from = seq_state_in(z, first, at.h);
-    for (; at.t < z->tokens; at.t++) {
+    for (int64_t now = 1; at.t < z->tokens; at.t += now) {
         const int64_t slot = z->tokens - 1 - at.t;
-        float *const to = slot < z->slots ? last + slot * items * size : own + SEQ_VECTORS * room;
+        float *const to = slot < z->slots ? last + slot * items * size : own;
         float *y = (float *)dst->data + ((at.seq * z->tokens + at.t) * z->heads + at.h) * z->rows;
-        seq_step s = {{NULL}};
-        fill(dst, z, at, seq_split(own, room), &s);
-        if (seq_by_columns(dst->op)) seq_columns(z, &s, j, end, from, to, y);
-        else seq_rows(z, &s, j, end, from, to, y);
+        seq_step s[SEQ_TOKENS] = {{{NULL}}};
+        now = gg_max(seq_together(dst, z, slot + 1 - z->slots), 1);
+        for (int64_t i = 0; i < now; i++) {
+            const seq_at token = {at.h, at.seq, at.t + i, dt};
+            fill(dst, z, token, seq_split(own + size + i * SEQ_VECTORS * room, room), &s[i]);
+        }
+        if (now > 1) seq_rows_of_tokens(z, now, s, j, end, from, to, y);
+        else if (seq_by_columns(dst->op)) seq_columns(z, s, j, end, from, to, y);
+        else seq_rows(z, s, j, end, from, to, y);
         from = to;
     }
     if (j == 0) seq_unused_slots(z, from, last);
@@ -247,7 +258,8 @@ static int seq_run(const gg_work *w, ggml_tensor *dst) {
     int64_t parts = w->nth > 1 && items && items < 4 * w->nth ? (4 * w->nth + items - 1) / items : 1;
     if (parts > blocks) parts = blocks;
     const bool ssm = dst->op == GGML_OP_SSM_SCAN;
-    const int64_t room = SEQ_VECTORS * seq_room(&z) + z.n * z.rows;
+    const int64_t together = gg_max(seq_together(dst, &z, z.tokens), 1);
+    const int64_t room = together * SEQ_VECTORS * seq_room(&z) + z.n * z.rows;
     float *const own = gg_scratch((size_t)(room + (ssm ? z.tokens * VW : 0)) * sizeof *own), *const steps = own + room;
     if (!own) return no_memory(dst);
     int64_t known = -1;                                   /* the first head of `steps` */
@@ -277,13 +289,17 @@ static int op_SSM_SCAN(const gg_work *w, ggml_tensor *dst) {
 static void conv_channels(const ggml_tensor *dst, int64_t c0, int64_t n, int64_t seq, float *x, float *f) {
     const ggml_tensor *sx = dst->src[0], *c = dst->src[1];
     const int64_t taps = c->ne[0], tokens = dst->ne[1];
-    if (n == VW && sx->nb[0] == sizeof(float) && c->nb[0] == sizeof(float)) {
+    const bool along = sx->nb[0] == sizeof(float), across = sx->nb[1] == sizeof(float);
+    if (n == VW && (along || across) && c->nb[0] == sizeof(float)) {
         const float *row[VW], *taps_of[VW];
+        const char *const first = gg_row_ptr(sx, c0, seq, 0);
         for (int i = 0; i < VW; i++) {
-            row[i] = (const float *)gg_row_ptr(sx, c0 + i, seq, 0);
+            row[i] = (const float *)(first + (size_t)i * sx->nb[1]);
             taps_of[i] = (const float *)gg_row_ptr(c, c0 + i, 0, 0);
         }
-        pack_transpose(row, sx->ne[0], x, VW);
+        if (along) pack_transpose(row, sx->ne[0], x, VW);
+        else for (int64_t t = 0; t < sx->ne[0]; t++)
+            vf_store(x + t * VW, vf_load((const float *)(first + (size_t)t * sx->nb[0])));
         pack_transpose(taps_of, taps, f, VW);
     } else for (int64_t lane = 0; lane < n; lane++) {
         const char *from = gg_row_ptr(sx, c0 + lane, seq, 0), *taps_of = gg_row_ptr(c, c0 + lane, 0, 0);

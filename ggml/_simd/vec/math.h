@@ -54,8 +54,9 @@ static inline vf gg_expm1_small(vf r) { return vf_fma(vf_mul(r, r), gg_poly(r, 5
 /* exp(x): gg_exp_below for x up to 89, gg_exp_negative for x up to 0 */
 static inline vf gg_exp_any(vf x) {
     vf n;
-    const vf r = gg_exp_rest(vf_max(vf_set1(-104), x), NULL, &n);
-    return vf_ldexp(gg_exp_small(r), n);
+    const vm gone = vf_lt(x, vf_set1(-104));             /* to underflow takes a hundred times as long */
+    const vf r = gg_exp_rest(vf_select(gone, vf_zero(), x), NULL, &n);
+    return vf_select(gone, vf_zero(), vf_ldexp(gg_exp_small(r), n));
 }
 #ifdef GG_VEC_LDEXP
 static inline vf gg_exp_below(vf x) { return gg_exp_any(x); }
@@ -89,7 +90,9 @@ static inline vf gg_exp_negative(vf x) {
 static inline __attribute__((always_inline)) void gg_exp_negative_4(vf x[4]) {
     vf n[4], r[4];
 #ifdef GG_VEC_LDEXP
-    GG_FOUR(j) r[j] = gg_exp_rest(vf_max(vf_set1(-104), x[j]), NULL, &n[j]);
+    vm gone[4];
+    GG_FOUR(j) gone[j] = vf_lt(x[j], vf_set1(-104));
+    GG_FOUR(j) r[j] = gg_exp_rest(vf_select(gone[j], vf_zero(), x[j]), NULL, &n[j]);
 #else
     vm near = vf_gt(x[0], vf_set1(-87));
     for (int j = 1; j < 4; j++) near = vm_and(near, vf_gt(x[j], vf_set1(-87)));
@@ -106,7 +109,7 @@ _Pragma("GCC unroll 6")
         GG_FOUR(j) x[j] = vf_fma(x[j], r[j], c);
     }
 #ifdef GG_VEC_LDEXP
-    GG_FOUR(j) x[j] = vf_ldexp(x[j], n[j]);
+    GG_FOUR(j) x[j] = vf_select(gone[j], vf_zero(), vf_ldexp(x[j], n[j]));
 #else
     GG_FOUR(j) x[j] = gg_times_pow2_of(x[j], n[j]);
 #endif

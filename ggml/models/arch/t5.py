@@ -78,9 +78,9 @@ def layer(g, i, x):
         buckets = ggml.ggml_new_tensor_1d(g.ctx, ggml.GGML_TYPE_I32, n * n)
     h = g.point(b + "attn_norm", g.rms_norm(x, b + "attn_norm"))
     q, k, v = projected(g, h, b + "attn_q"), projected(g, h, b + "attn_k"), projected(g, h, b + "attn_v")
-    bias = distances(g, "enc", i, buckets, n)
     q, k, v = (by_head(g, t, g.inputs.n_sequences) for t in (q, k, v))
-    (h,) = side_by_side(g, [q], [k], [transposed(g, v)], [bias], [g.inputs.masks[False]])
+    h = ggml.ggml_flash_attn_ext(g.ctx, q, k, v, added(g, i, buckets, n), 1.0, 0.0, 0.0)  # [D, H, T, S]
+    h = ggml.ggml_reshape_2d(g.ctx, h, g.config.n_head * g.config.key_dim, g.n_tokens)
     x = g.point(b + "ffn_in", g.add(x, attention_out(g, b + "attn", h)))
     return g.point(b + "out", g.add(x, feed_forward(g, b, x)))
 
@@ -194,6 +194,18 @@ def distances(g, side, i, buckets, n):
     key = f"{name} {ctypes.addressof(buckets.contents)}"
     if key not in g.passed:
         g.passed[key] = bias_of(g, name, buckets, n)
+    return g.passed[key]
+
+
+def added(g, i, buckets, n):
+    """What is added to the scores of the encoder: [T, T, H, S]."""
+    bias = distances(g, "enc", i, buckets, n)
+    key = f"added {ctypes.addressof(bias.contents)}"
+    if key not in g.passed:
+        mask, sequences = g.inputs.masks[False], g.inputs.n_sequences
+        if sequences > 1:
+            bias = ggml.ggml_repeat_4d(g.ctx, bias, n, n, g.config.n_head, sequences)
+        g.passed[key] = bias if mask is None else g.add(bias, mask)
     return g.passed[key]
 
 

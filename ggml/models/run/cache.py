@@ -222,13 +222,13 @@ class ConvCache(StateCache):
         tokens = g.n_tokens // sequences
         nb = x.contents.nb
         x = ggml.ggml_view_3d(ctx, x, self.channels, tokens, sequences, nb[1], tokens * nb[1], 0)
-        x = ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, x))  # [T, channels, S]
         held = ggml.ggml_reshape_3d(ctx, self.state(g), before, self.channels, sequences)
-        x = ggml.ggml_concat(ctx, held, x, 0)
+        x = ggml.ggml_concat(ctx, ggml.ggml_transpose(ctx, held), x, 1)  # [channels, before + T, S]
         nb = x.contents.nb
-        last = ggml.ggml_view_3d(ctx, x, before, self.channels, sequences, nb[1], nb[2], tokens * nb[0])
+        last = ggml.ggml_view_3d(ctx, x, self.channels, before, sequences, nb[1], nb[2], tokens * nb[1])
+        last = ggml.ggml_transpose(ctx, last)
         self.keep(g, ggml.ggml_reshape_2d(ctx, ggml.ggml_cont(ctx, last), self.size, sequences))
-        y = ggml.ggml_ssm_conv(ctx, x, weight)  # [channels, T, S]
+        y = ggml.ggml_ssm_conv(ctx, ggml.ggml_transpose(ctx, x), weight)  # [channels, T, S]
         return ggml.ggml_reshape_2d(ctx, y, self.channels, g.n_tokens)
 
 
