@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 import ggml
 
-from .._errors import named
+from .._errors import KINDS, named, rename
 from .._owners import LockOwner, Owner, keep
 from ..utils import to_numpy
 from . import host, rules
@@ -109,13 +109,17 @@ class Model(LockOwner):
             RuntimeError: an operator cannot be computed, or would run on the host of a strict model.
         """
         if outputs is None and not named:
-            with self._lock:
-                found = self.repeat(arrays)
+            try:
+                with self._lock:
+                    found = self.repeat(arrays)
+            except KINDS as error:
+                rename(error, "Model.run")
+                raise
             if found is not None:
                 return found
         program = self.program if outputs is None else self.part(outputs)
         values = self.operands(arrays, named, program.inputs)
-        return self.locked(self.kept if outputs is None else program.run, program, values)
+        return self.locked("run", self.kept if outputs is None else program.run, program, values)
 
     def kept(self, values):
         """The outputs of the program, whose plan is kept for the next run."""
@@ -135,9 +139,12 @@ class Model(LockOwner):
                 self.parts[names] = self.program.part(names)
             return self.parts[names]
 
-    def locked(self, function, program, values, *more):
-        """The result of function(values, ...) for a program; an error says which symbolic dimension has two sizes."""
-        with self._lock:
+    def locked(self, name, function, program, values, *more):
+        """The result of function(values, ...) for a program, in a method of a name, with which errors begin.
+
+        They say which symbolic dimension has two sizes.
+        """
+        with named(f"Model.{name}"), self._lock:
             try:
                 return function(values, *more)
             except (NodeError, host.HostError) as error:
@@ -154,7 +161,7 @@ class Model(LockOwner):
         """
         entries: list = []
         values = self.operands(arrays, named)
-        self.locked(self.program.run, self.program, values, entries)
+        self.locked("report", self.program.run, self.program, values, entries)
         return entries
 
     def graph(self, *arrays, **named):
@@ -164,7 +171,7 @@ class Model(LockOwner):
             ggml_cgraph, valid as long as the model lives and keeps the plan; None if the plan begins on the host.
         """
         values = self.operands(arrays, named)
-        plan = self.locked(self.program.plan, self.program, values)
+        plan = self.locked("graph", self.program.plan, self.program, values)
         plan.settle()
         return plan.graph
 

@@ -106,8 +106,28 @@ def test_operands_that_do_not_fit_on_the_host(node, shapes):
     with pytest.raises((RuntimeError, ValueError)) as raised:
         ggml.onnx.load(model([node], values)).run(values)
     text = str(raised.value)
-    assert text.startswith(f"ggml.onnx: node 'n' ({node.op_type}) with 'a' ({shapes[0][0]}, ")
+    assert text.startswith(f"Model.run: node 'n' ({node.op_type}) with 'a' ({shapes[0][0]}, ")
     assert "operands of float64" in text and "do not fit the operator" in text
+
+
+@pytest.mark.parametrize(("equation", "shapes", "words"), [
+    ("ij,jk->ik", ((2, 3), (4, 5)), "the equation 'ij,jk->ik' has 'j' of 3 and of 4 entries"),
+    ("ij,jk->ik", ((2, 3),), "has 2 terms for 1 operands"),
+    ("...i,i", ((2, 3), (4,)), "has 'i' of 3 and of 4 entries"),
+    ("ijk->i", ((2, 3),), r"has the term 'ijk' for an operand of shape \[2, 3\]"),
+    ("ij->z", ((2, 3),), "gives 'z', which no term has"), ("ij->ii", ((2, 3),), "gives 'i', which no .* or twice"),
+])  # fmt: skip
+def test_equations_that_do_not_fit(equation, shapes, words):
+    values = {n: np.ones(s, np.float32) for n, s in zip("ab", shapes)}
+    node = helper.make_node("Einsum", list(values), ["y"], name="n", equation=equation)
+    with pytest.raises(ggml.onnx.NodeError, match=rf"^Model.run: node 'n' \(Einsum\) with 'a' \[2, 3\].*{words}"):
+        ggml.onnx.load(model([node], values)).run(values)
+
+
+def test_sizes_of_one_are_spread_by_an_equation():
+    values = {"a": np.ones((2, 1), np.float32), "b": np.arange(6, dtype=np.float32).reshape(3, 2)}
+    node = helper.make_node("Einsum", list(values), ["y"], equation="ij,jk->ik")
+    np.testing.assert_array_equal(ggml.onnx.load(model([node], values)).run(values)[0], [[6, 9], [6, 9]])
 
 
 def test_an_identity_of_nothing():

@@ -4,7 +4,6 @@ import ctypes
 
 import numpy as np
 
-from ..layout import room
 from ..recording import ggml
 from ..values import F32, Known, OnHost, Tensor, broadcast, count, extents, is_float, is_integer, require_held
 from . import rule
@@ -26,7 +25,7 @@ def stored(b, y, axes, kind=ggml.GGML_TYPE_F32):
         home = y.arena or b.arena
         array = y.array.transpose(axes)
         if (kind, y.dtype) == (ggml.GGML_TYPE_I8, np.uint8):
-            array = np.bitwise_xor(array, 128, out=room(array.shape, y.dtype)).view(np.int8)
+            array = np.bitwise_xor(array, 128, out=home.room(array.shape, y.dtype)).view(np.int8)
         y.tensors[axes, kind] = home, stored_as(home, array, kind)
         if kind == ggml.GGML_TYPE_I8 or kind == ggml.GGML_TYPE_F32 and y.dtype == F32:
             y.held = home.arrays[-1].transpose(np.argsort(axes))  # so that the weights are held once
@@ -123,7 +122,7 @@ def matmul(b, x, y, zero=None):
         return b.reshape(z, (*z.shape[:-2], z.shape[-1]))
     (m, k), n = x.shape[-2:], y.shape[-1]
     if y.shape[-2] != k:
-        raise ValueError(f"ggml.onnx: the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
+        raise ValueError(f"the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
     batch = broadcast(x.shape[:-2], y.shape[:-2])
     known = bytes_of(b, x, y, zero, k, (1, 0)) if len(y.shape) == 2 else None
     y = y if zero is None or known else centred(b, y, zero, -1, np.int16)

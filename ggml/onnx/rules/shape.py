@@ -55,13 +55,13 @@ def reshape(b, node, x, dims=None):
     dims = parameter(b, node, "shape", dims)
     if not node.attr("allowzero", 0):
         if any(d == 0 and i >= len(x.shape) for i, d in enumerate(dims)):
-            raise ValueError(f"ggml.onnx: {node}: 0 in {dims} copies a dimension that {list(x.shape)} does not have")
+            raise ValueError(f"0 in {dims} copies a dimension that {list(x.shape)} does not have")
         dims = [x.shape[i] if d == 0 else d for i, d in enumerate(dims)]
     if -1 in dims:
         rest = count(d for d in dims if d != -1)
         dims = [(count(x.shape) // rest if rest else 0) if d == -1 else d for d in dims]
     if count(dims) != count(x.shape) or min(dims, default=0) < 0:
-        raise ValueError(f"ggml.onnx: {node}: {list(x.shape)} cannot become {dims}")
+        raise ValueError(f"{list(x.shape)} cannot become {dims}")
     return b.reshape(x, dims)
 
 
