@@ -24,6 +24,7 @@ from .layout import Arena
 from .opsets import ALIGN, aligned
 from .recording import Recipe, pattern_of, sized
 from .repeating import Repeat
+from .signatures import require_types
 from .sizes import Size, Terms, UnrecordedError, int_of
 from .transfer import transfers
 from .values import (
@@ -39,6 +40,7 @@ from .values import (
     Sequence,
     Tensor,
     bounds_of,
+    place_of,
     require_held,
 )
 
@@ -325,12 +327,13 @@ class Lowering:
         rule = self.model.rules.get(node.op)
         if getattr(rule, "expands", False):
             return self.replace(node, rule(self, node, *values))
+        require_types(node, values)
         sequences, kinds = getattr(rule, "sequences", False), set(map(type, values))
         if Opaque in kinds or Sequence in kinds and rule and not sequences:
             raise OnHost("strings, sequences and optionals are not tensors")
         rank = max(len(getattr(values[0], "shape", ())), 1) if node.op in ALONG and values else 0
-        if rank and not -rank <= node.attr("axis", 0) < rank:
-            raise ValueError(f"axis is {node.attr('axis')}: need {-rank} to {rank - 1}")
+        if rank:
+            place_of(node.attr("axis", 0), rank)
         known = kinds <= KNOWN and node.op not in host.RANDOM
         if known and not sequences and (rule is None or "." not in node.op):  # the host knows ONNX's own domain
             try:

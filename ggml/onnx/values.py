@@ -235,6 +235,13 @@ class Sequence:
         self.items = list(items)
 
 
+def place_of(axis, rank):
+    """An axis counted from the first one."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis is {axis}: need {-rank} to {rank - 1}")
+    return axis % rank
+
+
 def count(shape):
     """The number of elements of a shape."""
     return math.prod(shape)

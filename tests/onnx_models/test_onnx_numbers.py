@@ -336,3 +336,23 @@ def test_few_and_many_columns_of_many_rows(columns):
     node = helper.make_node("Gather", ["x", "index"], ["y"], axis=1)
     (found,) = ggml.onnx.load(model([node], {"x": x}, constants={"index": index}), strict=True).run(x)
     np.testing.assert_array_equal(found, x[:, index])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("k", "n"), [(1, 8), (3, 16), (20, 20), (32, 32), (31, 17), (33, 20), (20, 33)])
+def test_products_of_many_short_rows(k, n, threads):
+    rng = np.random.default_rng(0)
+    for rows in (255, 256, 5001):
+        x, w, c = (rng.normal(size=s).astype(np.float32) for s in ((rows, k), (k, n), (n,)))
+        x[7, 0], x[rows - 1, -1] = INF, NAN
+        product, wanted = helper.make_node("MatMul", ["x", "w"], ["y"]), x.astype(np.float64) @ w
+        sums = [helper.make_node("Gemm", ["x", "w", name], ["y"]) for name in ("c", "row", "one")]
+        scaled = helper.make_node("Gemm", ["x", "wt", "c"], ["y"], transB=1, beta=0.5)
+        constants = {"w": w, "wt": np.ascontiguousarray(w.T), "c": c, "row": c[None], "one": c[:1]}
+        wants = [wanted, wanted + c, wanted + c, wanted + c[0], wanted + c * 0.5]
+        for node, want in zip([product, *sums, scaled], wants):
+            loaded = ggml.onnx.load(model([node], {"x": x}, constants=constants), threads=threads, strict=True)
+            np.testing.assert_allclose(loaded.run(x)[0], want, rtol=1e-5, atol=1e-5)
+    deep = rng.normal(size=(2, 3, 100, k)).astype(np.float32)
+    (found,) = ggml.onnx.load(model([product], {"x": deep}, constants={"w": w})).run(deep)
+    np.testing.assert_allclose(found, deep.astype(np.float64) @ w, rtol=1e-5, atol=1e-5)

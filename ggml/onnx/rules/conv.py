@@ -38,6 +38,9 @@ def places(size, kernel, strides, dilations, pads):
 
 @rule("Conv", on_floats=True)
 def conv(b, node, x, w, bias=None):
+    kernel = node.attr("kernel_shape")
+    if kernel and list(kernel) != list(w.shape[2:]):
+        raise ValueError(f"kernel_shape is {list(kernel)}, for weights of {list(w.shape)}")
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     return convolve(b, x, w, strides, dilations, pads, node.attr("group", 1), bias=bias)
 

@@ -5,7 +5,7 @@ import numpy as np
 from ..recording import ggml
 from ..reducing import FIRST_PLACES, LAST_PLACES
 from ..scattering import FUNCTIONS as SCATTER
-from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, floats, is_integer
+from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, floats, is_integer, place_of
 from . import rule
 
 MANY = 1 << 13  # elements from which leaving the graph is worth the time
@@ -217,6 +217,8 @@ def arg_max(b, node, x):
 @rule("OneHot")
 def one_hot(b, node, index, depth, values):
     n = int(b.known(depth).reshape(-1)[0])
+    if values.shape != (2,):
+        raise ValueError(f"values have the shape {list(values.shape)}: need [2]")
     axis = node.attr("axis", -1) % (len(index.shape) + 1)
     array = np.arange(n).reshape([-1 if a == axis else 1 for a in range(len(index.shape) + 1)])
     if not (index.bounds or index.dtype == F32):
@@ -244,7 +246,7 @@ def top_k(b, node, x, k=None):
 
 @rule("CumSum", "CumProd")
 def cumulated(b, node, x, axis):
-    axis = b.ints(axis)[0] % len(x.shape)
+    axis = place_of(b.ints(axis)[0], len(x.shape))
     function, start = (cumsum, 0) if node.op == "CumSum" else (cumprod, 1)
     y = b.move(x, axis, -1)
     y = b.flip(y, -1) if node.attr("reverse", 0) else y

@@ -8,7 +8,7 @@ import numpy as np
 from ..builder import Builder
 from ..recording import ggml
 from ..reducing import EXPONENTIALS, SQUARES
-from ..values import F32, Known, OnHost, count, is_float
+from ..values import F32, Known, OnHost, count, is_float, place_of
 from . import rule
 from .elementwise import absolute
 from .index import place_of_max
@@ -181,7 +181,7 @@ def axes_of(b, node, x, axes):
     axes = parameter(b, node, "axes", axes)
     if axes is None or len(axes) == 0:
         return None if node.attr("noop_with_empty_axes", 0) else list(range(len(x.shape)))
-    return list(axes)
+    return [place_of(a, len(x.shape)) for a in axes]
 
 
 @rule(
