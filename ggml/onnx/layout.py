@@ -18,6 +18,7 @@ from .values import BOOL, EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, co
 VIEWS = {ggml.GGML_OP_VIEW, ggml.GGML_OP_PERMUTE, ggml.GGML_OP_TRANSPOSE}
 COLUMNS = 8  # from which columns are joined as rows
 MANY, SHARED = 64, 1 << 16  # rows from which columns are chosen by compiled code; elements that threads share
+KNOWN = 1 << 18  # bytes of constants up to which they lie in a context
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
 
@@ -45,7 +46,12 @@ class Arena(Owner):
         return t
 
     def room(self, shape, dtype):
-        """As `room`, in memory that the engine knows: whether it can read other memory, it asks the system."""
+        """As `room`, in memory that the engine knows: whether it can read other memory, it asks the system.
+
+        That takes a microsecond, while the context may take more pages than large arrays need.
+        """
+        if count(shape) * dtype.itemsize > KNOWN:
+            return room(shape, dtype)
         t = ggml.ggml_new_tensor_1d(self.ctx, ggml.GGML_TYPE_I8, count(shape) * dtype.itemsize + 63)
         return within(to_numpy(t).view(np.uint8), shape, dtype)
 
