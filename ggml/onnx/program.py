@@ -150,11 +150,12 @@ class Program(Owner):
         """The plan of a recipe, if there is one for operands of these shapes."""
         kinds, shapes = kinds_of(key), shapes_of(key)
         for recipe in self.recipes:
-            if kinds != recipe.kinds or recipe.symbols(shapes) is None:
+            symbols = recipe.symbols(shapes) if kinds == recipe.kinds else None
+            if not symbols:
                 continue
             built = None
             with contextlib.suppress(Exception):  # a function refuses the sizes: lowering says why, or does without
-                built = recipe.built(Builder(Arena(), self.model.weights, False, self.model.strict), shapes)
+                built = recipe.built(Builder(Arena(), self.model.weights, False, self.model.strict), symbols)
             if built is not None:
                 return Plan(self, built, self.outputs, None, None)
         return None

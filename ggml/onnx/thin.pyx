@@ -11,7 +11,7 @@ cdef extern from *:
     #include <string.h>
     enum { GG_LANES = 16, GG_ROWS = 4 };
     typedef float gg_lanes __attribute__((vector_size(64)));
-    #define GG_EACH(i, n) _Pragma("GCC unroll 4") for (int i = 0; i < (n); i++)
+    #define GG_EACH(i, n) for (int i = 0; i < (n); i++)
 
     // Some rows of y (n columns) = those of x (k columns) times w (k rows of v vectors) plus the row behind w. Where a
     // row has less than v vectors, they are written as a whole, as far as there are `left` elements in y.
