@@ -9,6 +9,7 @@ SHARED = {
         "ggml_init", "ggml_free", "ggml_used_mem", "ggml_get_mem_size", "ggml_get_mem_buffer", "ggml_get_no_alloc",
         "ggml_new_buffer", "ggml_get_max_tensor_size",
     ],
+    "_backend.backend": ["ggml_backend_graph_compute", "ggml_backend_graph_compute_async"],
     "_ops": None,
     "_tensor": None,
     "_graph.graph": [

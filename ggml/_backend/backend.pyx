@@ -2,7 +2,8 @@
 import ctypes
 
 from .._core cimport (
-    arg_address, arg_bool, arg_callback, arg_graph, arg_size, arg_tensor, enter, fail, let_go, outside,
+    arg_address, arg_bool, arg_callback, arg_graph, arg_size, arg_tensor, enter, fail, has_gil, let_go, outside,
+    section_alone,
 )
 from .._graph.graph cimport threads
 from .._handle cimport HANDLE, find
@@ -206,6 +207,14 @@ def ggml_backend_graph_plan_compute(backend, plan):
     cdef Backend b = backend_arg(backend, "backend")
     return b.plan_compute(plan_of(b, plan))
 
+cdef Backend computing_backend(object backend):
+    """The backend. Threads share the CPU's; those of programs, and of several devices, compute while no other runs."""
+    cdef Backend b = backend_arg(backend, "backend")
+    if has_gil() or type(b) is CpuBackend:
+        return b
+    section_alone()                         # another thread may have freed it before
+    return backend_arg(backend, "backend")
+
 def ggml_backend_graph_compute(backend, cgraph):
     """Computes all nodes of a graph on a backend and waits for the results.
 
@@ -226,7 +235,7 @@ def ggml_backend_graph_compute(backend, cgraph):
         KeyboardInterrupt: the user pressed Ctrl-C.
     """
     enter(b"ggml_backend_graph_compute")
-    cdef Backend b = backend_arg(backend, "backend")
+    cdef Backend b = computing_backend(backend)
     cdef int status = b.compute(arg_graph(cgraph, b"cgraph"))
     b.synchronize()
     return status
@@ -248,7 +257,7 @@ def ggml_backend_graph_compute_async(backend, cgraph):
         MemoryError: there is no memory for intermediate values of operations.
     """
     enter(b"ggml_backend_graph_compute_async")
-    cdef Backend b = backend_arg(backend, "backend")
+    cdef Backend b = computing_backend(backend)
     return b.compute(arg_graph(cgraph, b"cgraph"))
 
 def ggml_backend_supports_op(backend, op):

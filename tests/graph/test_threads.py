@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import itertools
 import os
 import sys
 import threading
@@ -84,6 +85,32 @@ def test_separate_graphs_in_several_python_threads(threads):
                 np.testing.assert_allclose(load(out)[0, 0], expected(seed), atol=2e-5)
 
     in_threads(4, work)
+
+
+def test_one_backend_in_several_python_threads():
+    """Each thread computes a graph of its own; another changes the settings and frees backends meanwhile."""
+    cpu, done, counts = ggml.ggml_backend_cpu_init(), threading.Event(), itertools.cycle([1, 2])
+
+    def work(seed):
+        if not seed:
+            while not done.is_set():
+                ggml.ggml_backend_cpu_set_n_threads(cpu, next(counts))
+                other = ggml.ggml_backend_cpu_init()
+                ggml.ggml_backend_free(other)
+                with context() as ctx, pytest.raises(RuntimeError, match="^ggml_backend_graph_compute: "):
+                    ggml.ggml_backend_graph_compute(other, ggml.ggml_new_graph(ctx))
+            return
+        try:
+            with context() as ctx:
+                graph, out = network(ctx, seed)
+                for _ in range(40):
+                    assert ggml.ggml_backend_graph_compute(cpu, graph) == ggml.GGML_STATUS_SUCCESS
+                np.testing.assert_allclose(load(out)[0, 0], expected(seed), atol=2e-5)
+        finally:
+            done.set()
+
+    in_threads(4, work)
+    ggml.ggml_backend_free(cpu)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
