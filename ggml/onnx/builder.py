@@ -6,9 +6,10 @@ ONNX's shapes of any rank, broadcast as NumPy does, and keep the types and bound
 
 import numpy as np
 
-from .layout import Layout, collapse
+from .layout import MANY, SHARED, Layout, collapse
 from .recording import ggml
-from .values import BOOL, F32, Feed, Known, Tensor, broadcast, count, extents
+from .reducing import LONGEST
+from .values import BOOL, F32, Feed, Known, Tensor, broadcast, count, extents, is_float
 
 MIRRORED = {"<": ">", "<=": ">="}  # the relation of the second operand to the first
 COMMUTATIVE = {ggml.ggml_add, ggml.ggml_mul, ggml.ext.maximum, ggml.ext.minimum, ggml.ext.equal}
@@ -200,6 +201,19 @@ class Builder(Layout):
         y = self.like(t, (count(shape), 1), dtype or x.dtype, bounds)
         return self.reshape(y, shape)
 
+    def is_short(self, x, axes):
+        """Whether what reduces axes of floats reduces many rows of few elements, for which there is compiled code."""
+        n = count(x.shape[a] for a in axes)
+        many = axes and 0 < n <= LONGEST and count(x.shape) >= MANY * n
+        return bool(many and is_float(x.dtype) and not self.trains)
+
+    def for_each_row(self, rows, function, results=1):
+        """What a function of reducing.pyx gives for rows: for each kind of result one Tensor (rows, 1)."""
+        n, length = rows.shape
+        tasks = ggml.GGML_N_TASKS_MAX if n * length >= SHARED else 1
+        t = self.call(rows_node, self.table(rows).t, n * results, function, tasks)
+        return self.split(Tensor(t, (n * results, 1), F32), 0, [n] * results)
+
     def reduce_sum(self, x, axes, keep, mean=False):
         """Sums (or means) over axes."""
         rows = self.use(self.rows(x, axes))
@@ -225,6 +239,11 @@ class Builder(Layout):
         """Minima over axes; works for unsigned types because the negation is held in F32."""
         top = self.reduce_max(self.negative(self.as_float(x)), axes, keep)
         return self.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
+
+
+def rows_node(ctx, t, size, function, tasks):
+    """The node that a function of reducing.pyx computes."""
+    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, 1, size, 1, 1, [t], 1, function, tasks, None)
 
 
 def is_truth(x):

@@ -155,7 +155,7 @@ def numpy_type(number, what):
     try:
         return np.dtype(helper.tensor_dtype_to_np_dtype(number))
     except (KeyError, TypeError, ValueError):
-        raise ModelError(f"ggml.onnx: {what} has element type {number}, which does not exist") from None
+        raise ModelError(f"{what} has element type {number}, which does not exist") from None
 
 
 def value_info(info):
@@ -178,9 +178,9 @@ def array_of(tensor, folder):
     try:
         array = numpy_helper.to_array(tensor)
     except Exception as error:
-        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} is broken: {error}") from None
+        raise ModelError(f"tensor {tensor.name!r} is broken: {error}") from None
     if array.shape != tuple(tensor.dims):
-        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} says {tuple(tensor.dims)} and holds {array.shape}")
+        raise ModelError(f"tensor {tensor.name!r} says {tuple(tensor.dims)} and holds {array.shape}")
     return array
 
 
@@ -188,26 +188,23 @@ def external_array(tensor, folder):
     """Maps an array that is stored in a file beside the model."""
     where = {e.key: e.value for e in tensor.external_data}
     if folder is None:
-        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} is stored in a file: load the model from its path")
+        raise ModelError(f"tensor {tensor.name!r} is stored in a file: load the model from its path")
     root = Path(folder).resolve()
     path = (root / where.get("location", "")).resolve()
     if not path.is_relative_to(root) or not path.is_file():
         raise ModelError(
-            f"ggml.onnx: tensor {tensor.name!r} is stored in {where.get('location')!r}: "
-            "need a file in the model's folder"
+            f"tensor {tensor.name!r} is stored in {where.get('location')!r}: need a file in the model's folder"
         )
     dtype, shape = numpy_type(tensor.data_type, f"tensor {tensor.name!r}"), tuple(tensor.dims)
     try:
         offset, length = int(where.get("offset", 0)), int(where.get("length", 0))
     except ValueError:
-        raise ModelError(f"ggml.onnx: tensor {tensor.name!r} has an offset or length that is not a number") from None
+        raise ModelError(f"tensor {tensor.name!r} has an offset or length that is not a number") from None
     count, size, packed = math.prod(shape), os.path.getsize(path), PACKED.get(dtype.name, 1)
     n_bytes = -(-count // packed) * dtype.itemsize
     end = offset + max(n_bytes, length)
     if offset < 0 or count < 0 or end > size or dtype.hasobject:
-        raise ModelError(
-            f"ggml.onnx: tensor {tensor.name!r} needs bytes {offset} to {end} of {path.name}, which has {size}"
-        )
+        raise ModelError(f"tensor {tensor.name!r} needs bytes {offset} to {end} of {path.name}, which has {size}")
     if not count:
         return np.empty(shape, dtype)
     if packed == 1:
@@ -284,7 +281,7 @@ def dense(sparse, folder):
     try:
         array[tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, array.shape)] = values
     except (IndexError, ValueError) as error:
-        raise ModelError(f"ggml.onnx: sparse tensor {sparse.values.name!r}: {error}") from None
+        raise ModelError(f"sparse tensor {sparse.values.name!r}: {error}") from None
     return array
 
 
@@ -294,7 +291,7 @@ def ordered(nodes, graph_name):
     for i, node in enumerate(nodes):
         for name in node.outputs:
             if name and producer.setdefault(name, i) != i:
-                raise ModelError(f"ggml.onnx: {node} writes {name!r}, which {nodes[producer[name]]} writes too")
+                raise ModelError(f"{node} writes {name!r}, which {nodes[producer[name]]} writes too")
     sources = {i: {producer[u] for u in node.uses() if u in producer} for i, node in enumerate(nodes)}
     if all(max(before, default=-1) < i for i, before in sources.items()):
         return nodes
@@ -302,7 +299,7 @@ def ordered(nodes, graph_name):
         return [nodes[i] for i in TopologicalSorter(sources).static_order()]
     except CycleError as error:
         cycle = nodes[error.args[1][0]]
-        raise ModelError(f"ggml.onnx: graph {graph_name!r} has a cycle through {cycle}") from None
+        raise ModelError(f"graph {graph_name!r} has a cycle through {cycle}") from None
 
 
 def other_kind(start):
@@ -351,11 +348,11 @@ def check_names(graph, outer):
     for node in graph.nodes:
         for name in node.inputs:
             if name and name not in known:
-                raise ModelError(f"ggml.onnx: {node} reads {name!r}, which nothing defines")
+                raise ModelError(f"{node} reads {name!r}, which nothing defines")
         for value in node.attrs.values():
             if isinstance(value, Graph):
                 check_names(value, known)
         known |= set(node.outputs)
     for output in graph.outputs:
         if output.name not in known:
-            raise ModelError(f"ggml.onnx: output {output.name!r} is defined by nothing")
+            raise ModelError(f"output {output.name!r} is defined by nothing")

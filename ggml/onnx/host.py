@@ -150,19 +150,19 @@ def by_reference(node):
                 warnings.simplefilter("ignore")
                 found = iter(evaluator(node).run(None, {f"i{k}": v for k, v in enumerate(values) if node.inputs[k]}))
         except Exception as error:
-            raise misfit(node, values, error) from error
+            if isinstance(error, NotImplementedError) or "Did you recompile" in str(error):
+                raise UnfitError("there is no implementation of the operator") from error
+            raise UnfitError(misfit(node, values)) from error
         return tuple(next(found) if name else None for name in node.outputs)
 
     return function
 
 
-def misfit(node, values, error):
-    """The exception for operands that onnx's reference evaluator has refused."""
-    if isinstance(error, NotImplementedError) or "Did you recompile" in str(error):
-        return UnfitError("there is no implementation of the operator")
+def misfit(node, values):
+    """Words for operands of a node (arrays, or values of a graph) that something has refused in words of its own."""
     types = [getattr(v, "dtype", type(v).__name__) for v in values if v is not None]
     attrs = {k: v for k, v in node.attrs.items() if not k.startswith("ggml.") and not hasattr(v, "nodes")}
-    return UnfitError(
+    return (
         f"operands of {', '.join(map(str, types)) or 'no type'} in these shapes, with "
         f"{shown(attrs) or 'no attributes'}, do not fit the operator"
     )
@@ -190,8 +190,8 @@ def call(node, values):
         results = function_of(node)(*values)
     except Exception as error:
         shapes = ", ".join(f"{n!r} {getattr(v, 'shape', type(v).__name__)}" for n, v in zip(node.inputs, values))
-        why = error if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
-        raise HostError(f"ggml.onnx: {node} with {shapes}: {why}") from error
+        why = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise HostError(f"{node} with {shapes}: {why}") from error
     results = results if isinstance(results, tuple) else (results,)
     return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
 

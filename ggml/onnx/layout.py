@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._owners import Owner, keep
-from ..utils import from_numpy
+from ..utils import from_numpy, to_numpy
 from .choosing import RUN as CHOOSE
 from .recording import Recorder, ggml
 from .replaying import name_tensors
@@ -18,6 +18,7 @@ from .values import BOOL, EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, co
 VIEWS = {ggml.GGML_OP_VIEW, ggml.GGML_OP_PERMUTE, ggml.GGML_OP_TRANSPOSE}
 COLUMNS = 8  # from which columns are joined as rows
 MANY, SHARED = 64, 1 << 16  # rows from which columns are chosen by compiled code; elements that threads share
+KNOWN = 1 << 18  # bytes of constants up to which they lie in a context
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
 
@@ -36,13 +37,23 @@ class Arena(Owner):
     def hold(self, array, shape, dtype=np.float32):
         """A tensor (F32 or I8) of a shape over the memory of an array, copied if that is not laid out like `room`."""
         if array.dtype != dtype or not array.flags.c_contiguous or array.ctypes.data % 64:
-            array, source = room(array.shape, np.dtype(dtype)), array
+            array, source = self.room(array.shape, np.dtype(dtype)), array
             array[...] = source
         self.arrays.append(array)
         kind = ggml.GGML_TYPE_F32 if dtype == np.float32 else ggml.GGML_TYPE_I8
         t = ggml.ggml_new_tensor_4d(self.views, kind, *extents(shape))
         t.contents.data = array.ctypes.data
         return t
+
+    def room(self, shape, dtype):
+        """As `room`, in memory that the engine knows: whether it can read other memory, it asks the system.
+
+        That takes a microsecond, while the context may take more pages than large arrays need.
+        """
+        if count(shape) * dtype.itemsize > KNOWN:
+            return room(shape, dtype)
+        t = ggml.ggml_new_tensor_1d(self.ctx, ggml.GGML_TYPE_I8, count(shape) * dtype.itemsize + 63)
+        return within(to_numpy(t).view(np.uint8), shape, dtype)
 
     def held(self, array):
         """A tensor over an array that is made for it."""

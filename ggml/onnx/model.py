@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 import ggml
 
-from .._errors import named
+from .._errors import KINDS, named, rename
 from .._owners import LockOwner, Owner, keep
 from ..utils import to_numpy
 from . import host, rules
@@ -74,7 +74,7 @@ class Model(LockOwner):
         self.inputs, self.outputs = graph.inputs, graph.outputs
         if unknown := list(unknown_operators(graph.nodes, engine)):
             raise UnknownOperatorError(unknown)
-        require_attributes(graph.nodes)
+        require_operands(graph.nodes)
         self.constants = {n: Known(a, engine.arena) for n, a in graph.constants.items()}
         self.initialisers = list(graph.constants)
         graph.constants.clear()  # whose arrays are replaced by those of the tensors
@@ -109,13 +109,17 @@ class Model(LockOwner):
             RuntimeError: an operator cannot be computed, or would run on the host of a strict model.
         """
         if outputs is None and not named:
-            with self._lock:
-                found = self.repeat(arrays)
+            try:
+                with self._lock:
+                    found = self.repeat(arrays)
+            except KINDS as error:
+                rename(error, "Model.run")
+                raise
             if found is not None:
                 return found
         program = self.program if outputs is None else self.part(outputs)
         values = self.operands(arrays, named, program.inputs)
-        return self.locked(self.kept if outputs is None else program.run, program, values)
+        return self.locked("run", self.kept if outputs is None else program.run, program, values)
 
     def kept(self, values):
         """The outputs of the program, whose plan is kept for the next run."""
@@ -135,9 +139,12 @@ class Model(LockOwner):
                 self.parts[names] = self.program.part(names)
             return self.parts[names]
 
-    def locked(self, function, program, values, *more):
-        """The result of function(values, ...) for a program; an error says which symbolic dimension has two sizes."""
-        with self._lock:
+    def locked(self, name, function, program, values, *more):
+        """The result of function(values, ...) for a program, in a method of a name, with which errors begin.
+
+        They say which symbolic dimension has two sizes.
+        """
+        with named(f"Model.{name}"), self._lock:
             try:
                 return function(values, *more)
             except (NodeError, host.HostError) as error:
@@ -154,7 +161,7 @@ class Model(LockOwner):
         """
         entries: list = []
         values = self.operands(arrays, named)
-        self.locked(self.program.run, self.program, values, entries)
+        self.locked("report", self.program.run, self.program, values, entries)
         return entries
 
     def graph(self, *arrays, **named):
@@ -164,7 +171,7 @@ class Model(LockOwner):
             ggml_cgraph, valid as long as the model lives and keeps the plan; None if the plan begins on the host.
         """
         values = self.operands(arrays, named)
-        plan = self.locked(self.program.plan, self.program, values)
+        plan = self.locked("graph", self.program.plan, self.program, values)
         plan.settle()
         return plan.graph
 
@@ -310,24 +317,39 @@ def unknown_operators(nodes, engine):
             yield node
 
 
-def require_attributes(nodes):
-    """Raises ModelError for a node that lacks an attribute which its operator requires."""
+def needed(schema):
+    """The number of inputs up to the last one that an operator requires."""
+    single, several = onnx.defs.OpSchema.FormalParameterOption.Single, onnx.defs.OpSchema.FormalParameterOption.Variadic
+    required = [v.option == single or v.option == several and v.min_arity > 0 for v in schema.inputs]
+    return max((i + 1 for i, wanted in enumerate(required) if wanted), default=0)
+
+
+def require_operands(nodes):
+    """Raises ModelError for a node that lacks an attribute or an input which its operator requires."""
     for node in nodes:
         for value in node.attrs.values():
             if isinstance(value, Graph):
-                require_attributes(value.nodes)
+                require_operands(value.nodes)
         if node.proto is None or not onnx.defs.has(node.proto.op_type, node.proto.domain):
             continue
         try:
             schema = onnx.defs.get_schema(node.proto.op_type, node.version, node.proto.domain)
         except onnx.defs.SchemaError:  # newer than the operator set of the model
             continue
+        if called(node.proto, node.proto.op_type) in node.scope.functions:
+            continue
         given = {a.name for a in node.proto.attribute}
         lacking = [name for name, a in schema.attributes.items() if a.required and name not in given]
-        if lacking and called(node.proto, node.proto.op_type) not in node.scope.functions:
+        if lacking:
             raise ModelError(
                 f"ggml.onnx.load: {node} lacks the attribute {lacking[0]!r}, which version "
                 f"{schema.since_version} of the operator requires"
+            )
+        least, most, n = needed(schema), schema.max_input, len(node.inputs)
+        if not least <= n <= most:
+            raise ModelError(
+                f"ggml.onnx.load: {node} has {n} inputs: version {schema.since_version} of the operator needs "
+                f"{least if least == most else f'{least} or more' if most > 1000 else f'{least} to {most}'}"
             )
 
 

@@ -488,6 +488,15 @@ def squares(r, name, x):
     return maker.inputs[0] == x or bool(a and b and a.op == b.op == "Sub" and a.inputs == b.inputs)
 
 
+@pattern("ReduceSum")
+def sum_of_squares(r, node):
+    """A square, then a sum."""
+    square = r.maker(node.inputs[0], "Mul", "Pow")
+    if not square or not r.alone(square) or not squares(r, node.inputs[0], square.inputs[0]):
+        return None
+    return r.joined(node, "ReduceSumSquare", [square.inputs[0], *node.inputs[1:]], **node.attrs)
+
+
 # Rows that are looked up
 
 

@@ -9,6 +9,7 @@ are another Program, whose inputs are the values that are alive there.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections import OrderedDict, deque
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from .layout import Arena
 from .opsets import ALIGN, aligned
 from .recording import Recipe, pattern_of, sized
 from .repeating import Repeat
+from .signatures import require_types
 from .sizes import Size, Terms, UnrecordedError, int_of
 from .transfer import transfers
 from .values import (
@@ -38,6 +40,7 @@ from .values import (
     Sequence,
     Tensor,
     bounds_of,
+    place_of,
     require_held,
 )
 
@@ -86,6 +89,16 @@ class Program(Owner):
         self.recipes: list[Recipe] = []
         self.attempts = RECORDINGS  # to make one, that are left
         self.repeat = Repeat(compute, True)
+        self.memory: Any = None  # of the graph of the last plan that was made
+
+    def place(self, graph):
+        """Memory for the tensors of a graph, which plans share, because one of them computes at a time.
+
+        Where sizes change, it is twice as large as needed: pages that were used before take less time than new ones.
+        """
+        if self.memory is None or not self.memory.place(graph):
+            self.memory = Memory(graph, 1 if self.memory is None else 2)
+        return self.memory
 
     def forget(self):
         """Drops the plans, which were made under conditions that do not hold any more."""
@@ -137,11 +150,12 @@ class Program(Owner):
         """The plan of a recipe, if there is one for operands of these shapes."""
         kinds, shapes = kinds_of(key), shapes_of(key)
         for recipe in self.recipes:
-            if kinds != recipe.kinds or recipe.symbols(shapes) is None:
+            symbols = recipe.symbols(shapes) if kinds == recipe.kinds else None
+            if not symbols:
                 continue
             built = None
             with contextlib.suppress(Exception):  # a function refuses the sizes: lowering says why, or does without
-                built = recipe.built(Builder(Arena(), self.model.weights, False, self.model.strict), shapes)
+                built = recipe.built(Builder(Arena(), self.model.weights, False, self.model.strict), symbols)
             if built is not None:
                 return Plan(self, built, self.outputs, None, None)
         return None
@@ -262,10 +276,17 @@ class Lowering:
                 shapes = [getattr(self.env.get(n), "shape", ()) for n in node.inputs]
                 if any(0 in s for s in shapes) and "." not in node.op:  # few rules expect tensors without elements
                     return self.finish(self.on_host([node], f"an operand has no elements: {error}"), (), [node])
-                values = [(n, getattr(self.env.get(n), "shape", None)) for n in node.inputs]
-                text = ", ".join(f"{n!r} {'' if s is None else list(s)}" for n, s in values)
-                raise NodeError(f"ggml.onnx: {node} with {text}: {type(error).__name__}: {error}") from error
+                raise NodeError(self.refusal(node, error)) from error
         return self.finish(None, ())
+
+    def refusal(self, node, error):
+        """What is wrong with the operands of a node: the words of its rule, if it has any for an error."""
+        values = [self.env.get(n) for n in node.inputs]
+        shapes = [(n, getattr(v, "shape", None)) for n, v in zip(node.inputs, values)]
+        text = ", ".join(f"{n!r} {'' if s is None else list(s)}" for n, s in shapes)
+        own = isinstance(error, ValueError) and not hasattr(error, "function") and "unpack" not in str(error)
+        why = str(error).removeprefix(f"{node}: ") if own else host.misfit(node, values)
+        return f"{node} with {text}: {why}"
 
     def lower(self, node):
         """Puts values into the environment for the outputs of one node."""
@@ -307,12 +328,13 @@ class Lowering:
         rule = self.model.rules.get(node.op)
         if getattr(rule, "expands", False):
             return self.replace(node, rule(self, node, *values))
+        require_types(node, values)
         sequences, kinds = getattr(rule, "sequences", False), set(map(type, values))
         if Opaque in kinds or Sequence in kinds and rule and not sequences:
             raise OnHost("strings, sequences and optionals are not tensors")
         rank = max(len(getattr(values[0], "shape", ())), 1) if node.op in ALONG and values else 0
-        if rank and not -rank <= node.attr("axis", 0) < rank:
-            raise ValueError(f"axis is {node.attr('axis')}: need {-rank} to {rank - 1}")
+        if rank:
+            place_of(node.attr("axis", 0), rank)
         known = kinds <= KNOWN and node.op not in host.RANDOM
         if known and not sequences and (rule is None or "." not in node.op):  # the host knows ONNX's own domain
             try:
@@ -414,7 +436,7 @@ class Lowering:
     def on_host(self, nodes, reason):
         """The function that runs nodes on the host: arrays by name -> outputs by name."""
         if self.model.strict:
-            raise HostRefused(f"ggml.onnx: {nodes[0]} would run on the host, which strict=True refuses: {reason}")
+            raise HostRefused(f"{nodes[0]} would run on the host, which strict=True refuses: {reason}")
         for node in nodes:
             self.note(node, "host", reason)
         quietly = host.quiet(self.model.threads)
@@ -437,7 +459,7 @@ class Lowering:
         if step is None and not self.nodes:
             missing = [n for n in program.outputs if n not in self.env]
             if missing:
-                raise NodeError(f"ggml.onnx: no node gives {', '.join(map(repr, missing))}")
+                raise NodeError(f"no node gives {', '.join(map(repr, missing))}")
             return self.whole()
         remaining, made = list(self.nodes), {n for node in nodes for n in node.outputs} - {""}
         needed = set(program.outputs).union(*(n.uses() for n in remaining))
@@ -512,11 +534,11 @@ class Plan(Owner):
         self.shared = [*self.fixed, *(n for n, _ in self.passed)]
         self.graph, self.memory, self.converts, self.feeds = None, None, False, []
         if computed:
-            self.build(computed, program.inputs)
+            self.build(computed, program)
         self.follows = rest is None and not self.lists  # Repeat can make iterations of it, and runs
         self.repeats = self.follows and not self.shared or self.ends and not self.lists
 
-    def build(self, computed, inputs):
+    def build(self, computed, program):
         """Builds the graph of results, and gives its tensors memory."""
         ctx, outputs = self.builder.context, []
         for name, value in computed:
@@ -528,9 +550,9 @@ class Plan(Owner):
         self.graph = ggml.ggml_new_graph_custom(ctx, size, False)
         for _, _, t in outputs:
             ggml.ggml_build_forward_expand(self.graph, t)
-        self.memory = Memory(self.graph)
+        self.memory = program.place(self.graph)
         there = [f for f in self.builder.feeds if ggml.ggml_get_data(f.tensor.t)]
-        feeds = [(f, inputs.index(f.name)) for f in there]
+        feeds = [(f, program.inputs.index(f.name)) for f in there]
         self.feeds, self.results = transfers(self.graph, feeds, outputs)
         self.converts = any(v.dtype not in (F32, BOOL) for _, v, _ in outputs)
 
@@ -582,17 +604,41 @@ def compute(backend, graph):
     """Computes a graph; raises RuntimeError if that fails."""
     status = ggml.ggml_backend_graph_compute(backend, graph)
     if status != ggml.GGML_STATUS_SUCCESS:
-        raise RuntimeError(f"ggml.onnx: computing failed: {ggml.ggml_status_to_string(status).decode()}")
+        raise RuntimeError(f"computing failed: {ggml.ggml_status_to_string(status).decode()}")
 
 
 class Memory(Owner):
-    """The memory of a graph's tensors, shared between those that do not live together."""
+    """The memory of a graph's tensors, shared between those that do not live together, and `times` as much."""
 
-    def __init__(self, graph):
+    def __init__(self, graph, times=1):
         self.allocator: Any = None
         keep(self, "allocator", ggml.ggml_gallocr_new, ggml.ggml_backend_cpu_buffer_type())
+        self.size = times * self.needed(graph)
+        if times > 1:
+            self.reserve()
         if not ggml.ggml_gallocr_alloc_graph(self.allocator, graph):
-            raise MemoryError("ggml.onnx: no memory for the graph's tensors")
+            raise MemoryError("no memory for the graph's tensors")
+
+    def needed(self, graph):
+        """The bytes of a graph's tensors."""
+        sizes = (ctypes.c_size_t * 1)()
+        ggml.ggml_gallocr_reserve_n_size(self.allocator, graph, None, None, sizes)
+        return sizes[0]
+
+    def reserve(self):
+        """Takes all memory at once, by a graph of one tensor."""
+        ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 14, no_alloc=True))
+        try:
+            graph = ggml.ggml_new_graph_custom(ctx, 8, False)
+            t = ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I8, self.size)
+            ggml.ggml_build_forward_expand(graph, t)
+            ggml.ggml_gallocr_reserve(self.allocator, graph)
+        finally:
+            ggml.ggml_free(ctx)
+
+    def place(self, graph):
+        """Places another graph, and says whether there is enough memory."""
+        return self.needed(graph) <= self.size and ggml.ggml_gallocr_alloc_graph(self.allocator, graph)
 
     def __del__(self):
         if getattr(self, "allocator", None):

@@ -202,10 +202,9 @@ class Recipe:
                     return None
         return [found[i] for i in range(self.terms.symbols)]
 
-    def built(self, builder, shapes):
-        """What a Plan needs to know about the graph for operands of some shapes; None if this is not the recipe."""
-        symbols = self.symbols(shapes)
-        found = symbols and self.terms.evaluated(symbols)
+    def built(self, builder, symbols):
+        """What a Plan needs to know about the graph for some symbols; None if this is not the recipe."""
+        found = self.terms.evaluated(symbols)
         if not found:
             return None
         cells = self.steps.repeated(found, builder.ctx, builder.arena)

@@ -12,13 +12,19 @@ from .._core cimport ggml_tensor
 cdef extern from *:
     """
     #include "runtime/clones.h"
+    #include "runtime/exponential.h"
     #include <stddef.h>
-    #include <string.h>
 
     // y[j] += the sum of x[k] * m[k * stride + j]
     GG_VECTORS static void gg_add_product(float *restrict y, const float *restrict x, const float *restrict m,
                                           size_t rows, size_t columns, size_t stride) {
         size_t k = 0;
+        for (; k + 8 <= rows; k += 8) {
+            const float *a = m + k * stride, *b = a + 2 * stride, *c = b + 2 * stride, *d = c + 2 * stride, *v = x + k;
+            for (size_t j = 0; j < columns; j++)
+                y[j] += ((v[0] * a[j] + v[1] * a[j + stride]) + (v[2] * b[j] + v[3] * b[j + stride]))
+                      + ((v[4] * c[j] + v[5] * c[j + stride]) + (v[6] * d[j] + v[7] * d[j + stride]));
+        }
         for (; k + 4 <= rows; k += 4) {
             const float *a = m + k * stride, *b = a + stride, *c = b + stride, *d = c + stride;
             const float p = x[k], q = x[k + 1], r = x[k + 2], s = x[k + 3];
@@ -26,25 +32,6 @@ cdef extern from *:
         }
         for (; k < rows; k++)
             for (size_t j = 0; j < columns; j++) y[j] += x[k] * m[k * stride + j];
-    }
-
-    // e^x for x that is limited to [-87, 87]: 2^n times a Taylor polynomial of what remains
-    static inline float gg_exp_limited(float x) {
-        const float up = x > 87.0f ? 87.0f : x, v = up < -87.0f ? -87.0f : up;
-        const float n = (v * 1.44269504f + 12582912.0f) - 12582912.0f;
-        const float r = (v - n * 0.693359375f) + n * 2.12194440e-4f;
-        float p = 1.0f / 5040;
-        p = p * r + 1.0f / 720;
-        p = p * r + 1.0f / 120;
-        p = p * r + 1.0f / 24;
-        p = p * r + 1.0f / 6;
-        p = p * r + 0.5f;
-        p = p * r + 1.0f;
-        p = p * r + 1.0f;
-        const int bits = ((int)(n == n ? n : 0.0f) + 127) << 23;
-        float scale;
-        memcpy(&scale, &bits, sizeof scale);
-        return p * scale;
     }
 
     GG_VECTORS static void gg_sigmoid(float *x, size_t n) {

@@ -16,6 +16,23 @@ from .values import BOOL, F32, integer_range
 cdef extern from "Python.h":
     int PyObject_GetBuffer(object, Py_buffer*, int)     # an exception is cleared here: there is another way
 
+cdef extern from *:
+    """
+    #include "runtime/clones.h"
+    #include <stddef.h>
+    #include <stdint.h>
+    #define GG_LIE_WITHIN(NAME, TYPE)                                                              \
+        GG_VECTORS static int NAME(const TYPE *x, size_t n, int64_t lo, int64_t hi) {              \
+            int beyond = 0;                                                                        \
+            for (size_t i = 0; i < n; i++) beyond |= (x[i] < (TYPE)lo) | (x[i] > (TYPE)hi);        \
+            return !beyond;                                                                        \
+        }
+    GG_LIE_WITHIN(gg_lie_within_32, int32_t)
+    GG_LIE_WITHIN(gg_lie_within_64, int64_t)
+    """
+    bint gg_lie_within_32(const int32_t *x, size_t n, int64_t lo, int64_t hi)
+    bint gg_lie_within_64(const int64_t *x, size_t n, int64_t lo, int64_t hi)
+
 cdef object ndarray = np.ndarray, empty = np.empty
 cdef object INT64 = np.dtype(np.int64), INT32 = np.dtype(np.int32)
 
@@ -53,7 +70,21 @@ cdef bint converted(object array, object dtype, uintptr_t address, Py_ssize_t si
 
 
 cdef bint lies_within(object array, tuple bounds) except -1:
-    """Whether all numbers of an array lie in an interval."""
+    """Whether all numbers of an array lie in an interval, whose ends its type has."""
+    cdef object dtype = array.dtype
+    cdef Py_buffer b
+    cdef int64_t lo, hi
+    cdef bint found
+    if dtype is INT64 or dtype is INT32:
+        if PyObject_GetBuffer(array, &b, PyBUF_SIMPLE) == 0:
+            lo, hi = bounds
+            if dtype is INT64:
+                found = gg_lie_within_64(<const int64_t*>b.buf, b.len // 8, lo, hi)
+            else:
+                found = gg_lie_within_32(<const int32_t*>b.buf, b.len // 4, lo, hi)
+            PyBuffer_Release(&b)
+            return found
+        PyErr_Clear()
     if array.size == 1:
         return bounds[0] <= array.item() <= bounds[1]
     return bounds[0] <= array.min() and array.max() <= bounds[1]
@@ -74,7 +105,7 @@ cdef object whole_numbers(object dtype, tuple shape, uintptr_t address, Py_ssize
     cdef Py_buffer b
     cdef Py_ssize_t i
     if PyObject_GetBuffer(array, &b, PyBUF_WRITABLE) != 0:
-        raise MemoryError("ggml.onnx: no view of a result")
+        raise MemoryError("no view of a result")
     if dtype is INT64:
         for i in range(n):
             (<int64_t*>b.buf)[i] = <int64_t>x[i]

@@ -42,6 +42,30 @@ def repeat(list steps, list cells, object anything):
     return True
 
 
+def evaluate(list rows, dict conditions, list values):
+    """Appends what rows give to values, and says whether all conditions have the outcome that they had.
+
+    Args:
+        rows: pairs of places among the values, behind a function; or None and a value.
+        conditions: their outcomes, by a function and two places.
+        values: those of the symbols.
+    """
+    cdef object function, a, b, outcome, key
+    cdef PyObject* arguments[2]
+    for function, a, b in rows:
+        if function is None:
+            values.append(a)
+        else:
+            arguments[0], arguments[1] = <PyObject*>values[<Py_ssize_t>a], <PyObject*>values[<Py_ssize_t>b]
+            values.append(PyObject_Vectorcall(function, arguments, 2, NULL))
+    for key, outcome in conditions.items():
+        function, a, b = key
+        arguments[0], arguments[1] = <PyObject*>values[<Py_ssize_t>a], <PyObject*>values[<Py_ssize_t>b]
+        if PyObject_Vectorcall(function, arguments, 2, NULL) != outcome:
+            return False
+    return True
+
+
 def name_tensors(uintptr_t first, list names):
     """Names the tensors of a context in the order in which they were made; first: the address of the first one."""
     cdef ggml_object* o = <ggml_object*>first - 1

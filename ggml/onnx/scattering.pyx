@@ -1,6 +1,40 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Scattering: elements of arrays that are replaced by others, or combined with them."""
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.string cimport memcpy
+
+from .._core cimport ggml_tensor
+
+cdef extern from *:
+    """
+    #include "runtime/clones.h"
+    #include <stddef.h>
+    #include <stdint.h>
+    #define GG_EACH(value) for (size_t k = 0; k < width; k++) to[k] = (value)
+
+    // Where the rows of a task begin
+    static inline int64_t gg_share(int64_t rows, int ith, int nth) { return rows * ith / nth; }
+
+    // Combines those of n rows that belong to the rows from first to end of y; the kinds are those of scattering.pyx
+    GG_VECTORS static void gg_scatter_rows(float *restrict y, const int32_t *at, const float *restrict updates,
+                                           size_t n, size_t width, int32_t first, int32_t end, int kind) {
+        for (size_t j = 0; j < n; j++) {
+            if (at[j] < first || at[j] >= end) continue;
+            float *restrict to = y + (size_t)at[j] * width;
+            const float *restrict from = updates + j * width;
+            switch (kind) {
+            case 0: GG_EACH(from[k]); break;
+            case 1: GG_EACH(to[k] + from[k]); break;
+            case 2: GG_EACH(to[k] * from[k]); break;
+            case 3: GG_EACH(to[k] > from[k] || to[k] != to[k] ? to[k] : from[k]); break;
+            case 4: GG_EACH(to[k] < from[k] || to[k] != to[k] ? to[k] : from[k]); break;
+            }
+        }
+    }
+    """
+    int64_t gg_share(int64_t rows, int ith, int nth) noexcept nogil
+    void gg_scatter_rows(float *y, const int32_t *at, const float *updates, size_t n, size_t width, int32_t first,
+                         int32_t end, int kind) noexcept nogil
 
 cdef enum:              # numbered as KINDS of arrays/scatter.py
     NONE, ADD, MUL, MAX, MIN
@@ -63,3 +97,51 @@ def scatter(number[:, :, ::1] y, const int64_t[:, :, ::1] index, const number[:,
     with nogil:
         wrong = combine(y, index, updates, kind)
     return wrong
+
+
+cdef void run(ggml_tensor* dst, int ith, int nth, int kind) noexcept nogil:
+    """A copy of a matrix of which rows are replaced, or combined with others, in their order.
+
+    The operands are contiguous: the matrix and the updates of floats, and for each update an I32 number of its row. A
+    row belongs to one task, so that their number changes nothing. Tensors that do not fit are left alone.
+    """
+    cdef const ggml_tensor* x = dst.src[0]
+    cdef const ggml_tensor* at = dst.src[1]
+    cdef const ggml_tensor* updates = dst.src[2]
+    cdef int64_t width = x.ne[0], rows = x.ne[1], first = gg_share(rows, ith, nth)
+    cdef int64_t end = gg_share(rows, ith + 1, nth)
+    if dst.ne[0] != width or dst.ne[1] != rows or updates.ne[0] != width or updates.ne[1] != at.ne[0]:
+        return
+    cdef float* y = <float*>dst.data
+    memcpy(y + first * width, <const float*>x.data + first * width, (end - first) * width * sizeof(float))
+    gg_scatter_rows(y, <const int32_t*>at.data, <const float*>updates.data, at.ne[0], width, <int32_t>first,
+                    <int32_t>end, kind)
+
+
+cdef void run_none(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    run(dst, ith, nth, NONE)
+
+
+cdef void run_add(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    run(dst, ith, nth, ADD)
+
+
+cdef void run_mul(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    run(dst, ith, nth, MUL)
+
+
+cdef void run_max(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    run(dst, ith, nth, MAX)
+
+
+cdef void run_min(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    run(dst, ith, nth, MIN)
+
+
+FUNCTIONS = {  # addresses for ggml.ext.compiled
+    "none": <uintptr_t>&run_none,
+    "add": <uintptr_t>&run_add,
+    "mul": <uintptr_t>&run_mul,
+    "max": <uintptr_t>&run_max,
+    "min": <uintptr_t>&run_min,
+}

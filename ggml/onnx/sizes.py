@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import operator
 
+from .replaying import evaluate
+
 
 class UnrecordedError(Exception):
     """A graph that cannot be recorded."""
@@ -54,11 +56,9 @@ class Terms:
         """All values for other numbers, or None if they do not satisfy the conditions."""
         found = list(symbols)
         try:
-            for function, a, b in self.rows:
-                found.append(a if function is None else function(found[a], found[b]))
+            same = evaluate(self.rows, self.conditions, found)
         except ZeroDivisionError:
             return None
-        same = all(function(found[a], found[b]) == outcome for (function, a, b), outcome in self.conditions.items())
         return found if same else None
 
 

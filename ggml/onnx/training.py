@@ -6,6 +6,7 @@ import numpy as np
 
 import ggml
 
+from .._errors import named
 from .._owners import Owner
 from ..utils import to_numpy
 from .layout import Arena
@@ -34,11 +35,9 @@ class OneGraph(Lowering):
     def finish(self, step, by_value, node=None):
         if step is not None:
             name, op, _, why = self.entries[-1]
-            raise NodeError(
-                f"ggml.onnx.Training: the model is not one graph: node {name!r} ({op}) runs outside of the graph: {why}"
-            )
+            raise NodeError(f"the model is not one graph: node {name!r} ({op}) runs outside of the graph: {why}")
         if self.nodes:
-            raise NodeError(f"ggml.onnx.Training: the model is not one graph: computed values decide {self.nodes[0]}")
+            raise NodeError(f"the model is not one graph: computed values decide {self.nodes[0]}")
 
 
 class Training(Owner):
@@ -67,7 +66,8 @@ class Training(Owner):
             values, self.key = self.batch(inputs)
             try:
                 lowering = OneGraph(model.program, values, self.key)
-                lowering.plan()
+                with named("ggml.onnx.Training"):
+                    lowering.plan()
             except RetraceError:
                 lowering = None
         self.builder, self.arena, ctx = lowering.builder, Arena(), lowering.builder.ctx

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .reducing import ends_of
+
 try:
     import ml_dtypes
 except ImportError:  # onnx before 1.17 knows no types beyond NumPy's
@@ -85,7 +87,7 @@ def bounds_of(array):
     smallest, largest = integer_range(dtype)
     if max(-smallest, largest) <= EXACT or not array.size:
         return smallest, largest
-    lo, hi = (int(array.item()),) * 2 if array.size == 1 else (int(array.min()), int(array.max()))
+    lo, hi = (int(array.item()),) * 2 if array.size == 1 else ends_of(array)
     for limit in (1 << 11, EXACT):
         if -limit <= lo and hi <= limit:
             return (0 if lo >= 0 else -limit), limit
@@ -231,6 +233,13 @@ class Sequence:
 
     def __init__(self, items):
         self.items = list(items)
+
+
+def place_of(axis, rank):
+    """An axis counted from the first one."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis is {axis}: need {-rank} to {rank - 1}")
+    return axis % rank
 
 
 def count(shape):

@@ -850,7 +850,7 @@ def test_axes_that_do_not_exist(op, attrs, text):
     model = one(op, [3, 2], opset=11, **attrs)
     if "split" in attrs:
         model.graph.node[0].output.append("z")
-    with pytest.raises(ggml.onnx.NodeError, match=f"^ggml.onnx: node '{op}_0' .*{text}"):
+    with pytest.raises(ggml.onnx.NodeError, match=f"^Model.run: node '{op}_0' .*{text}"):
         ggml.onnx.load(model).run(floats(3, 2))
 
 

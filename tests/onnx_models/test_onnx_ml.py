@@ -393,6 +393,19 @@ def test_columns():
     np.testing.assert_array_equal(one_ml("ArrayFeatureExtractor", x[0], np.array([[1]])), [[-4]])
 
 
+@pytest.mark.parametrize("labels", [[0, 1, 2], [[0, 1, 2]], [2, 1, 0], [0, 1, 2, 3], [[0, 1, 2], [3, 4, 5]]])
+def test_labels_by_their_places(labels):
+    """As exporters of classifiers write them: labels that count are the places themselves."""
+    labels, x = np.array(labels), np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
+    nodes = [helper.make_node("ArgMax", ["x"], ["place"], axis=1, keepdims=0),
+             helper.make_node("ArrayFeatureExtractor", ["labels", "place"], ["y"], domain="ai.onnx.ml")]  # fmt: skip
+    proto = model(nodes, {"x": x}, constants={"labels": labels}, domains=[("ai.onnx.ml", 3)])
+    (found,) = ggml.onnx.load(proto, strict=True).run(x)
+    want = np.atleast_2d(labels[..., x.argmax(1)])
+    assert found.dtype == want.dtype
+    np.testing.assert_array_equal(found, want)
+
+
 def test_maps():
     x = np.array([[0.5, 1.5], [2.5, 3.5]], np.float32)
     assert one_ml("ZipMap", x, classlabels_strings=["a", "b"]) == [{"a": 0.5, "b": 1.5}, {"a": 2.5, "b": 3.5}]

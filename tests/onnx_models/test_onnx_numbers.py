@@ -199,6 +199,60 @@ def test_many_elements_are_scattered(kind, reduction, axis):
     assert found.dtype == kind
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_many_rows_are_scattered(reduction, threads):
+    """In the graph; an index that x lacks is an error, in a run that is repeated, too."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 4, (300, 40)).astype(np.float32)
+    index, updates = rng.integers(-300, 300, (3000, 1)), rng.integers(-1, 2, (3000, 40)).astype(np.float32)
+    updates.flat[::999] = np.nan
+    function = {"none": lambda a, b: b, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+    node = helper.make_node("ScatterND", ["x", "index", "updates"], ["y"], name="it", reduction=reduction)
+    operands = {"x": x, "index": index, "updates": updates}
+    loaded = ggml.onnx.load(model([node], operands), strict=True, threads=threads)
+    for shift in (0, 0, 300):  # negative places and others, again, and those alone
+        operands["index"], want = np.where(index < 0, index + shift, index), x.copy()
+        for place, row in zip(index[:, 0], updates):
+            want[place] = function[reduction](want[place], row)
+        np.testing.assert_array_equal(loaded.run(operands)[0], want)
+    for wrong in (300, 2000):
+        operands["index"] = np.where(index == index[7], wrong, index % 300)
+        with pytest.raises(RuntimeError, match=f"^Model.run: .*'it'.* row {wrong} of 300 does not exist"):
+            loaded.run(operands)
+
+
+def rows_of_few(rows, n):
+    """Rows some of which have elements that are not finite, or large."""
+    x = np.random.default_rng(n).normal(size=(rows, n)).astype(np.float32)
+    x[3, -1], x[4, 0], x[5, n // 2], x[6], x[7, 0] = INF, -INF, NAN, -INF, 1e4
+    return x
+
+
+@pytest.mark.parametrize("n", [1, 3, 16, 20, 64, 65])
+@pytest.mark.parametrize("rows", [64, 100, 5000])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_many_rows_of_few_elements(n, rows, keep):
+    x = rows_of_few(rows, n)
+    wide = x.astype(np.float64)
+    logarithm = np.logaddexp.reduce(wide, 1, keepdims=bool(keep))
+    for axis, operand in ((-1, x), (0, np.ascontiguousarray(x.T))):
+        want = logarithm.T if axis == 0 else logarithm
+        axes = {"axes": np.array([axis])}
+        np.testing.assert_allclose(
+            one("ReduceLogSumExp", operand, constants=axes, keepdims=keep), want, rtol=2e-6, atol=1e-6
+        )
+        power = (wide**2).sum(1, keepdims=bool(keep))
+        power = power.T if axis == 0 else power
+        np.testing.assert_allclose(one("ReduceSumSquare", operand, constants=axes, keepdims=keep), power, rtol=2e-6)
+        for square in (helper.make_node("Mul", ["x", "x"], ["s"]), helper.make_node("Pow", ["x", "two"], ["s"])):
+            nodes = [square, helper.make_node("ReduceSum", ["s", "axes"], ["y"], keepdims=keep)]
+            proto = model(nodes, {"x": operand}, constants={**axes, "two": np.float32(2)})
+            loaded = ggml.onnx.load(proto, strict=True, threads=2)
+            np.testing.assert_allclose(loaded.run(operand)[0], power, rtol=2e-6)
+            assert [e.op for e in loaded.report(operand)] == [square.op_type, "ReduceSum"]
+
+
 def test_scattering_beyond_the_axis():
     index = np.zeros((100, 100), np.int64)
     index[50, 3] = 100
@@ -273,3 +327,32 @@ def test_columns_of_many_rows(dtype, threads):
     x = rng.normal(size=(7, 100)).astype(np.float32)
     (found,) = ggml.onnx.load(model(node, {"x": x}, constants={"index": index}), strict=True).run(x)
     np.testing.assert_array_equal(found, x.T[:, index])
+
+
+@pytest.mark.parametrize("columns", [1, 2, 700, 1500])
+def test_few_and_many_columns_of_many_rows(columns):
+    rng = np.random.default_rng(0)
+    x, index = rng.normal(size=(333, 2000)).astype(np.float32), rng.integers(0, 2000, columns)
+    node = helper.make_node("Gather", ["x", "index"], ["y"], axis=1)
+    (found,) = ggml.onnx.load(model([node], {"x": x}, constants={"index": index}), strict=True).run(x)
+    np.testing.assert_array_equal(found, x[:, index])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("k", "n"), [(1, 8), (3, 16), (20, 20), (32, 32), (31, 17), (33, 20), (20, 33)])
+def test_products_of_many_short_rows(k, n, threads):
+    rng = np.random.default_rng(0)
+    for rows in (255, 256, 5001):
+        x, w, c = (rng.normal(size=s).astype(np.float32) for s in ((rows, k), (k, n), (n,)))
+        x[7, 0], x[rows - 1, -1] = INF, NAN
+        product, wanted = helper.make_node("MatMul", ["x", "w"], ["y"]), x.astype(np.float64) @ w
+        sums = [helper.make_node("Gemm", ["x", "w", name], ["y"]) for name in ("c", "row", "one")]
+        scaled = helper.make_node("Gemm", ["x", "wt", "c"], ["y"], transB=1, beta=0.5)
+        constants = {"w": w, "wt": np.ascontiguousarray(w.T), "c": c, "row": c[None], "one": c[:1]}
+        wants = [wanted, wanted + c, wanted + c, wanted + c[0], wanted + c * 0.5]
+        for node, want in zip([product, *sums, scaled], wants):
+            loaded = ggml.onnx.load(model([node], {"x": x}, constants=constants), threads=threads, strict=True)
+            np.testing.assert_allclose(loaded.run(x)[0], want, rtol=1e-5, atol=1e-5)
+    deep = rng.normal(size=(2, 3, 100, k)).astype(np.float32)
+    (found,) = ggml.onnx.load(model([product], {"x": deep}, constants={"w": w})).run(deep)
+    np.testing.assert_allclose(found, deep.astype(np.float64) @ w, rtol=1e-5, atol=1e-5)

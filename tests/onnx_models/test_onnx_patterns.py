@@ -111,6 +111,12 @@ CASES = {  # name: lines, constants, shape of x, the operators that remain
         (2, 5, 8),
         ["ggml.Normalise", "Mul"],
     ),
+    "sum of squares": (
+        plain("Pow x two -> q", "ReduceSum q l -> s", "Mul s s -> t", "ReduceSum t l -> y"),
+        {"l": np.array([1]), "two": np.float32(2)},
+        (3, 4),
+        ["ReduceSumSquare", "ReduceSumSquare"],
+    ),
     "rows": (
         [("Cast x -> i", {"to": TensorProto.INT64}), ("Unsqueeze i l -> j", {}), ("Expand j n -> k", {})]
         + [("Equal k p -> e", {}), ("Cast e -> f", {"to": F32}), ("MatMul f w -> y", {})],

@@ -106,12 +106,92 @@ def test_operands_that_do_not_fit_on_the_host(node, shapes):
     with pytest.raises((RuntimeError, ValueError)) as raised:
         ggml.onnx.load(model([node], values)).run(values)
     text = str(raised.value)
-    assert text.startswith(f"ggml.onnx: node 'n' ({node.op_type}) with 'a' ({shapes[0][0]}, ")
+    assert text.startswith(f"Model.run: node 'n' ({node.op_type}) with 'a' ({shapes[0][0]}, ")
     assert "operands of float64" in text and "do not fit the operator" in text
 
 
+@pytest.mark.parametrize(("equation", "shapes", "words"), [
+    ("ij,jk->ik", ((2, 3), (4, 5)), "the equation 'ij,jk->ik' has 'j' of 3 and of 4 entries"),
+    ("ij,jk->ik", ((2, 3),), "has 2 terms for 1 operands"),
+    ("...i,i", ((2, 3), (4,)), "has 'i' of 3 and of 4 entries"),
+    ("ijk->i", ((2, 3),), r"has the term 'ijk' for an operand of shape \[2, 3\]"),
+    ("ij->z", ((2, 3),), "gives 'z', which no term has"), ("ij->ii", ((2, 3),), "gives 'i', which no .* or twice"),
+])  # fmt: skip
+def test_equations_that_do_not_fit(equation, shapes, words):
+    values = {n: np.ones(s, np.float32) for n, s in zip("ab", shapes)}
+    node = helper.make_node("Einsum", list(values), ["y"], name="n", equation=equation)
+    with pytest.raises(ggml.onnx.NodeError, match=rf"^Model.run: node 'n' \(Einsum\) with 'a' \[2, 3\].*{words}"):
+        ggml.onnx.load(model([node], values)).run(values)
+
+
+def floats(*shape):
+    return np.ones(shape, np.float32)
+
+
+@pytest.mark.parametrize(("op", "operands", "attrs", "words"), [
+    ("MatMul", (floats(2, 3), floats(4, 5)), {}, r"the product of \[2, 3\] and \[4, 5\]: inner dimensions differ"),
+    ("MatMul", (floats(2, 3), floats()), {}, "do not fit the operator"),
+    ("Gemm", (floats(2, 3, 4), floats(4, 5)), {}, "both must have two axes"),
+    ("Conv", (floats(1, 3, 8, 8), floats(4, 2, 3, 3)), {}, "in 1 groups"),
+    ("Conv", (floats(1, 3, 8, 8), floats(4, 3, 3, 3)), {"kernel_shape": [5, 5]}, r"kernel_shape is \[5, 5\]"),
+    ("Conv", (floats(1, 3, 8), floats(4, 3, 3, 3)), {}, ""),
+    ("MaxPool", (floats(1, 3, 8, 8),), {"kernel_shape": [2]}, ""),
+    ("LSTM", (floats(5, 1, 3), floats(1, 16, 2), floats(1, 16, 4)), {"hidden_size": 4}, r"need \[1, 16, 3\]"),
+    ("GRU", (floats(5, 1, 3), floats(1, 12, 3), floats(1, 12, 4), floats(1, 20)), {"hidden_size": 4}, "the bias"),
+    ("Add", (floats(2, 3), floats(4)), {}, "cannot be broadcast"),
+    ("Add", (floats(2, 3), np.ones(3)), {}, "'x0' is float32, and 'x1' is float64: both must have one type"),
+    ("Sigmoid", (np.arange(3),), {}, "'x0' is int64, which the operator does not take"),
+    ("Where", (floats(2), floats(2), floats(2)), {}, "'x0' is float32, which"),
+    ("Concat", (floats(2, 3), floats(2, 4)), {"axis": 0}, ""),
+    ("Concat", (floats(2, 3), floats(2, 3)), {"axis": 2}, "axis is 2: need -2 to 1"),
+    ("Reshape", (floats(2, 3), np.array([4, 2])), {}, r"\[2, 3\] cannot become \[4, 2\]"),
+    ("Unsqueeze", (floats(2, 3), np.array([5])), {}, "axis is 5: need -3 to 2"),
+    ("Squeeze", (floats(1, 3), np.array([-4])), {}, "axis is -4"),
+    ("Flatten", (floats(2, 3),), {"axis": 3}, "axis is 3"),
+    ("Slice", (floats(4, 3), *map(np.array, ([0], [2], [5]))), {}, "axis is 5"),
+    ("Pad", (floats(2, 3), np.array([1, 1])), {}, ""),
+    ("GatherElements", (floats(4, 3), np.array([1])), {}, ""),
+    ("ScatterND", (floats(4, 3), np.zeros((2, 1), np.int64), floats(2, 2)), {}, ""),
+    ("ScatterND", (floats(4, 3), np.zeros((2, 1), np.int64), floats(2, 3)), {"reduction": "x"}, "reduction='x'"),
+    ("OneHot", (np.arange(2), np.array([3]), floats(3)), {}, r"values have the shape \[3\]"),
+    ("CumSum", (floats(4, 3), np.array(3)), {}, "axis is 3"),
+    ("ReduceSum", (floats(4, 3), np.array([2])), {}, "axis is 2"),
+    ("Softmax", (floats(4, 3),), {"axis": -3}, "axis is -3"),
+    ("LayerNormalization", (floats(4, 3), floats(4)), {}, "cannot be broadcast"),
+    ("BatchNormalization", (floats(1, 3, 4), *[floats(4)] * 4), {}, ""),
+    ("DepthToSpace", (floats(1, 3, 4, 4),), {"blocksize": 2}, ""),
+    ("MatMulInteger", (np.ones((2, 3), np.uint8), np.ones((4, 2), np.uint8)), {}, "inner dimensions differ"),
+    ("And", (floats(2), floats(2)), {}, "'x0' is float32, which"),
+])  # fmt: skip
+@pytest.mark.parametrize("constant", [False, True])
+def test_operands_that_do_not_fit(op, operands, attrs, words, constant):
+    """The message has the node, the operands, and no name of a function that a reader of models does not know."""
+    names = [f"x{i}" for i in range(len(operands))]
+    node, values = helper.make_node(op, names, ["y"], name="n", **attrs), dict(zip(names, operands))
+    given = {"x0": values["x0"]} if constant else values
+    start = rf"^Model.run: node 'n' \({op}\) with 'x0' "
+    with pytest.raises((RuntimeError, ValueError), match=f"{start}.*{words}") as raised:
+        ggml.onnx.load(model([node], given, constants={k: v for k, v in values.items() if k not in given})).run(given)
+    assert "ggml_" not in str(raised.value) and "Error" not in str(raised.value)
+
+
+def test_a_node_with_too_few_inputs():
+    for node, words in ((helper.make_node("Add", ["x"], ["y"], name="n"), "1 inputs: version 14 .* needs 2"),
+                        (helper.make_node("Relu", [], ["y"], name="n"), "0 inputs: .* needs 1"),
+                        (helper.make_node("Clip", ["x"] * 4, ["y"], name="n"), "4 inputs: .* needs 1 to 3"),
+                        (helper.make_node("Concat", [], ["y"], axis=0, name="n"), ".* needs 1 or more")):  # fmt: skip
+        with pytest.raises(ggml.onnx.ModelError, match=rf"^ggml.onnx.load: node 'n' \({node.op_type}\) has {words}"):
+            ggml.onnx.load(model([node], X))
+
+
+def test_sizes_of_one_are_spread_by_an_equation():
+    values = {"a": np.ones((2, 1), np.float32), "b": np.arange(6, dtype=np.float32).reshape(3, 2)}
+    node = helper.make_node("Einsum", list(values), ["y"], equation="ij,jk->ik")
+    np.testing.assert_array_equal(ggml.onnx.load(model([node], values)).run(values)[0], [[6, 9], [6, 9]])
+
+
 def test_an_identity_of_nothing():
-    with pytest.raises(ValueError, match=r"node 'n' \(Identity\).*it has 1 outputs, the operator gives 0"):
+    with pytest.raises(ggml.onnx.ModelError, match=r"node 'n' \(Identity\) has 0 inputs: .* needs 1"):
         ggml.onnx.load(model([helper.make_node("Identity", [], ["y"], name="n")], X)).run(X)
 
 

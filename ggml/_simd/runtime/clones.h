@@ -5,10 +5,13 @@
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define GG_VECTORS __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
+#define GG_PART static inline __attribute__((always_inline))    /* of such a function */
 #elif defined(__GNUC__) && !defined(__clang__)
 #define GG_VECTORS __attribute__((optimize("O3")))
+#define GG_PART static inline __attribute__((always_inline))
 #else
 #define GG_VECTORS
+#define GG_PART static inline
 #endif
 
 #endif

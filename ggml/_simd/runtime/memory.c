@@ -614,7 +614,9 @@ static ggml_object *place(ggml_context *ctx, int type, size_t size, size_t *need
     ctx->chunk->gaps += gap;
     const size_t head = end + sizeof(ggml_object) + sizeof(ggml_tensor);
     if (ctx->chunk->mapped && head > ctx->touched && size <= 4 * TOUCH) {
-        const size_t ahead = ctx->chunk->size - ctx->touched < TOUCH ? ctx->chunk->size - ctx->touched : TOUCH;
+        const size_t left = ctx->chunk->size - ctx->touched, least = TOUCH / 8;     /* few tensors need few pages */
+        const size_t wanted = ctx->touched < least ? least : ctx->touched < TOUCH ? ctx->touched : TOUCH;
+        const size_t ahead = left < wanted ? left : wanted;
         if (head > ctx->touched + ahead) ctx->touched = end;
         else gg_pages_touch(ctx->chunk->base + ctx->touched, ahead), ctx->touched += ahead;
     }

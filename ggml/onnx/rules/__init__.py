@@ -44,7 +44,7 @@ def rule(*ops, on_floats=False, **marks):
         vars(function).update(marks)
         for op in ops:
             if op in RULES:
-                raise ValueError(f"ggml.onnx: {op} has two rules")
+                raise ValueError(f"ggml.onnx.rules.rule: {op} has two rules")
             RULES[op] = function
         return function
 

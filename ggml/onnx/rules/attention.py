@@ -183,7 +183,7 @@ def cached(b, past, new, before, total):
     """The keys or values of earlier tokens, of which each sequence has a number, with new ones after them."""
     have, tokens = 0 if past is None else past.shape[2], new.shape[2]
     if before.max() > have:
-        raise ValueError(f"ggml.onnx: keys of {before.max()} earlier tokens are needed, there are {have}")
+        raise ValueError(f"keys of {before.max()} earlier tokens are needed, there are {have}")
     size = max(have, total)
     new = appended(b, past, new)
     place = np.arange(size) - before

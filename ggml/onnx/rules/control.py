@@ -28,7 +28,7 @@ def truth(node, value):
     if not isinstance(value, Known):
         raise NeedValue(value)
     if value.array.size != 1:
-        raise ValueError(f"ggml.onnx: {node}: its condition has the shape {list(value.shape)}: need one element")
+        raise ValueError(f"{node}: its condition has the shape {list(value.shape)}: need one element")
     return bool(value.array.reshape(()))
 
 
@@ -184,7 +184,7 @@ def position(b, where, n, default):
     """A known position in a sequence of n elements."""
     i = default if where is None else int(np.ravel(b.known(where))[0])
     if not -n <= i <= n:
-        raise ValueError(f"ggml.onnx: position {i} of a sequence of {n} elements")
+        raise ValueError(f"position {i} of a sequence of {n} elements")
     return i + n if i < 0 else i
 
 

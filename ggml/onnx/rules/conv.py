@@ -32,12 +32,15 @@ def places(size, kernel, strides, dilations, pads):
     """The number of places of a window along each spatial dimension."""
     out = [(n + p + q - d * (k - 1) - 1) // s + 1 for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads)]
     if min(out) < 1:
-        raise ValueError(f"ggml.onnx: a window of {list(kernel)} does not fit into {list(size)}")
+        raise ValueError(f"a window of {list(kernel)} does not fit into {list(size)}")
     return out
 
 
 @rule("Conv", on_floats=True)
 def conv(b, node, x, w, bias=None):
+    kernel = node.attr("kernel_shape")
+    if kernel and list(kernel) != list(w.shape[2:]):
+        raise ValueError(f"kernel_shape is {list(kernel)}, for weights of {list(w.shape)}")
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     return convolve(b, x, w, strides, dilations, pads, node.attr("group", 1), bias=bias)
 
@@ -60,7 +63,7 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
     if rank > 3 or rank < 1:
         raise OnHost(f"convolution in {rank} dimensions")
     if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
-        raise ValueError(f"ggml.onnx: convolution of {list(x.shape)} with {list(w.shape)} in {groups} groups")
+        raise ValueError(f"convolution of {list(x.shape)} with {list(w.shape)} in {groups} groups")
     if rank == 1:
         y = convolve(
             b,

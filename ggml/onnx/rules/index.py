@@ -3,10 +3,13 @@
 import numpy as np
 
 from ..recording import ggml
-from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, floats
+from ..reducing import FIRST_PLACES, LAST_PLACES
+from ..scattering import FUNCTIONS as SCATTER
+from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, floats, is_integer, place_of
 from . import rule
 
 MANY = 1 << 13  # elements from which leaving the graph is worth the time
+SHARED = 1 << 16  # elements of updates that threads share
 
 
 def wrapped(b, index, size):
@@ -27,7 +30,7 @@ def counted(array, size):
     """The same for an array."""
     array = np.where(array < 0, array + size, array)
     if array.size and (array.min() < 0 or array.max() >= size):
-        raise ValueError(f"ggml.onnx: index {array.min()} to {array.max()} of an axis of {size} elements")
+        raise ValueError(f"index {array.min()} to {array.max()} of an axis of {size} elements")
     return array
 
 
@@ -54,8 +57,19 @@ def gather(b, node, x, index):
 @rule("ai.onnx.ml.ArrayFeatureExtractor")
 def columns(b, node, x, index):
     """Entries of the last axis; the result has two axes at least."""
-    y = b.gather(x, len(x.shape) - 1, wrapped(b, b.reshape(index, (count(index.shape),)), x.shape[-1]))
+    index = b.reshape(index, (count(index.shape),))
+    if isinstance(index, Tensor) and counts(x, index):
+        return b.reshape(Tensor(index.t, index.shape, x.dtype, index.bounds), (*(x.shape[:-1] or (1,)), *index.shape))
+    y = b.gather(x, len(x.shape) - 1, wrapped(b, index, x.shape[-1]))
     return b.reshape(y, (1, *y.shape)) if len(x.shape) == 1 else y
+
+
+def counts(x, index):
+    """Whether x has the numbers 0, 1, 2 ... at the places that an index may have, so that each entry is its place."""
+    n = x.shape[-1]
+    if not (isinstance(x, Known) and is_integer(x.dtype) and index.bounds) or x.trace or count(x.shape) != n:
+        return False
+    return 0 <= index.bounds[0] and index.bounds[1] < n and np.array_equal(x.array.ravel(), np.arange(n))
 
 
 def flat_positions(b, shape, index, axis):
@@ -125,21 +139,46 @@ def gather_nd(b, node, x, index):
 
 
 def scatter(b, x, place, updates, width, reduction):
-    """x with rows of width elements replaced, or increased."""
+    """x with rows of width elements that others replace, or are combined with."""
     n, rows = count(place.shape), count(x.shape) // width
-    where = ggml.ggml_reshape_1d(b.ctx, b.index(b.reshape(place, (n,))), n)
-    target = b.contiguous(b.reshape(x, (rows, width)))
-    source = b.contiguous(b.reshape(updates, (n, width)))
+    if not n:
+        raise OnHost("scattering nothing")
+    place = b.reshape(place, (n,))
+    where = ggml.ggml_reshape_1d(b.ctx, b.index(place), n)
+    target, source = b.table(b.reshape(x, (rows, width))), b.table(b.reshape(updates, (n, width)))
     (lo, hi), more = x.bounds or (0, 0), updates.bounds or (0, 0)
-    if reduction == "none":
-        t = ggml.ggml_set_rows(b.ctx, ggml.ggml_dup(b.ctx, target.t), source.t, where)
-        lo, hi = min(lo, more[0]), max(hi, more[1])
-    elif reduction == "add":
-        t = ggml.ggml_add(b.ctx, target.t, ggml.ggml_get_rows_back(b.ctx, source.t, where, target.t))
+    if reduction == "add":
         lo, hi = lo + min(more[0] * n, 0), hi + max(more[1] * n, 0)
     else:
-        raise OnHost(f"scattering with reduction {reduction!r}")
+        lo, hi = min(lo, more[0]), max(hi, more[1])
+    if reduction == "mul" and x.bounds and max(-lo, hi) > 1:
+        raise OnHost(f"scattering products of {x.dtype}")
+    if not b.trains:
+        tasks = ggml.GGML_N_TASKS_MAX if n * width >= SHARED else 1
+        operands = [target.t, where, source.t, *existing(b, place, target)]
+        t = b.call(scattered, rows, width, SCATTER[reduction], tasks, *operands)
+    elif reduction == "none":
+        t = ggml.ggml_set_rows(b.ctx, ggml.ggml_dup(b.ctx, target.t), source.t, where)
+    elif reduction == "add":
+        t = ggml.ggml_add(b.ctx, target.t, ggml.ggml_get_rows_back(b.ctx, source.t, where, target.t))
+    else:
+        raise OnHost(f"scattering with reduction {reduction!r}, which has no gradient")
     return b.reshape(b.like(t, (rows, width), x.dtype, x.bounds and (lo, hi)), x.shape)
+
+
+def scattered(ctx, rows, width, function, tasks, *operands):
+    """The node that a function of scattering.pyx computes."""
+    return ggml.ext.compiled(
+        ctx, ggml.GGML_TYPE_F32, width, rows, 1, 1, list(operands), len(operands), function, tasks, None
+    )
+
+
+def existing(b, place, target):
+    """A tensor that can be computed only if a matrix has all rows of computed places; none where they are known."""
+    if isinstance(place, Known):
+        return []
+    ends = ggml.ggml_cast(b.ctx, ggml.ext.min_max(b.ctx, place.t), ggml.GGML_TYPE_I32)
+    return [ggml.ggml_get_rows(b.ctx, target.t, ends)]
 
 
 @rule("ScatterElements", "Scatter")
@@ -160,6 +199,9 @@ def scatter_nd(b, node, x, index, updates):
 def place_of_max(b, rows, last=False):
     """Where the maxima of rows are, or NaN: the first of equal ones, or the last."""
     count, n = rows.shape
+    if b.is_short(rows, [1]):
+        place = b.for_each_row(rows, LAST_PLACES if last else FIRST_PLACES)[0]
+        return b.reshape(Tensor(place.t, place.shape, I64, (0, n - 1)), (count,))
     t = ggml.ggml_cast(b.ctx, ggml.ext.argmax(b.ctx, b.contiguous(rows).t, last), ggml.GGML_TYPE_F32)
     return Tensor(t, (count,), I64, (0, n - 1))
 
@@ -175,6 +217,8 @@ def arg_max(b, node, x):
 @rule("OneHot")
 def one_hot(b, node, index, depth, values):
     n = int(b.known(depth).reshape(-1)[0])
+    if values.shape != (2,):
+        raise ValueError(f"values have the shape {list(values.shape)}: need [2]")
     axis = node.attr("axis", -1) % (len(index.shape) + 1)
     array = np.arange(n).reshape([-1 if a == axis else 1 for a in range(len(index.shape) + 1)])
     if not (index.bounds or index.dtype == F32):
@@ -202,7 +246,7 @@ def top_k(b, node, x, k=None):
 
 @rule("CumSum", "CumProd")
 def cumulated(b, node, x, axis):
-    axis = b.ints(axis)[0] % len(x.shape)
+    axis = place_of(b.ints(axis)[0], len(x.shape))
     function, start = (cumsum, 0) if node.op == "CumSum" else (cumprod, 1)
     y = b.move(x, axis, -1)
     y = b.flip(y, -1) if node.attr("reverse", 0) else y

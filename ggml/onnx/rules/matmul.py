@@ -4,10 +4,12 @@ import ctypes
 
 import numpy as np
 
-from ..layout import room
 from ..recording import ggml
+from ..thin import RUN, WIDTH
 from ..values import F32, Known, OnHost, Tensor, broadcast, count, extents, is_float, is_integer, require_held
 from . import rule
+
+ROWS, DEEP, SHARED = 256, 32, 1 << 18  # rows of a thin product, elements of each; multiplications that threads share
 
 
 def weight(b, x, y):
@@ -26,7 +28,7 @@ def stored(b, y, axes, kind=ggml.GGML_TYPE_F32):
         home = y.arena or b.arena
         array = y.array.transpose(axes)
         if (kind, y.dtype) == (ggml.GGML_TYPE_I8, np.uint8):
-            array = np.bitwise_xor(array, 128, out=room(array.shape, y.dtype)).view(np.int8)
+            array = np.bitwise_xor(array, 128, out=home.room(array.shape, y.dtype)).view(np.int8)
         y.tensors[axes, kind] = home, stored_as(home, array, kind)
         if kind == ggml.GGML_TYPE_I8 or kind == ggml.GGML_TYPE_F32 and y.dtype == F32:
             y.held = home.arrays[-1].transpose(np.argsort(axes))  # so that the weights are held once
@@ -123,7 +125,9 @@ def matmul(b, x, y, zero=None):
         return b.reshape(z, (*z.shape[:-2], z.shape[-1]))
     (m, k), n = x.shape[-2:], y.shape[-1]
     if y.shape[-2] != k:
-        raise ValueError(f"ggml.onnx: the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
+        raise ValueError(f"the product of {list(x.shape)} and {list(y.shape)}: inner dimensions differ")
+    if zero is None and is_thin(b, x, y):
+        return thin(b, x, y)
     batch = broadcast(x.shape[:-2], y.shape[:-2])
     known = bytes_of(b, x, y, zero, k, (1, 0)) if len(y.shape) == 2 else None
     y = y if zero is None or known else centred(b, y, zero, -1, np.int16)
@@ -145,6 +149,31 @@ def matmul(b, x, y, zero=None):
     return b.reshape(b.like(product, (*rows.shape[:-1], n), x.dtype, bounds), shape)
 
 
+def is_thin(b, x, y):
+    """Whether x has many short rows, and y is a small constant matrix, for which there is compiled code."""
+    if not isinstance(y, Known) or y.trace or len(y.shape) != 2 or {x.dtype, y.dtype} != {F32}:
+        return False
+    k, n = y.shape
+    small = 0 < k <= DEEP and WIDTH // 2 <= n <= 2 * WIDTH and b.weights is None and not b.trains
+    return bool(small and count(x.shape) >= ROWS * k)
+
+
+def thin(b, x, y, bias=None):
+    """The product with such a matrix, plus a vector."""
+    k, n = y.shape
+    rows, last = count(x.shape[:-1]), np.zeros(n, np.float32) if bias is None else bias.array.reshape(n)
+    sides = (0, 0), (0, -n % WIDTH)
+    w = b.use(y.derived(("thin", last.tobytes()), lambda a: np.pad(np.vstack([a, last]), sides)))
+    tasks = ggml.GGML_N_TASKS_MAX if rows * k * n >= SHARED else 1
+    t = b.call(thin_node, b.table(b.reshape(x, (rows, k))).t, w.t, n, rows, tasks)
+    return b.reshape(Tensor(t, (rows, n), F32), (*x.shape[:-1], n))
+
+
+def thin_node(ctx, x, w, n, rows, tasks):
+    """The node that thin.pyx computes."""
+    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, n, rows, 1, 1, [x, w], 2, RUN, tasks, None)
+
+
 rule("MatMul")(lambda b, node, x, y: matmul(b, x, y))
 
 
@@ -152,6 +181,13 @@ rule("MatMul")(lambda b, node, x, y: matmul(b, x, y))
 def gemm(b, node, x, y, c=None):
     x = b.transpose(x, (1, 0)) if node.attr("transA", 0) else x
     y = b.transpose(y, (1, 0)) if node.attr("transB", 0) else y
+    for v in (x, y):
+        if len(v.shape) != 2:
+            raise ValueError(f"the product of {list(x.shape)} and {list(y.shape)}: both must have two axes")
+    alone = node.attr("alpha", 1.0) == 1 == node.attr("beta", 1.0) and x.shape[1] == y.shape[0]
+    if alone and isinstance(c, Known) and not c.trace and c.shape in (y.shape[1:], (1, *y.shape[1:])):
+        if is_thin(b, x, y) and c.dtype == F32:
+            return thin(b, x, y, c)
     return scaled_sum(b, node, matmul(b, x, y), c)
 
 

@@ -181,8 +181,8 @@ def forest_of(b, x, ensemble, width, places=0):
 
 
 @rule("ai.onnx.ml.TreeEnsembleRegressor")
-def tree_regressor(b, node, x, ensemble=None):
-    transform, ensemble = transform_of(node), ensemble or regression(node)
+def tree_regressor(b, node, x):
+    transform, ensemble = transform_of(node), regression(node)
     return transform(b, forest_of(b, x, ensemble, ensemble.columns)[0])
 
 
@@ -191,7 +191,7 @@ def tree_ensemble(b, node, x):
     ensemble, dtype = ensemble_of(node)
     if dtype != F32 or node.attr("post_transform", 0) not in (0, "NONE"):
         raise OnHost("results of another type, or that are transformed")
-    return tree_regressor(b, node, x, ensemble)
+    return forest_of(b, x, ensemble, ensemble.columns)[0]
 
 
 @rule("ai.onnx.ml.TreeEnsembleClassifier")

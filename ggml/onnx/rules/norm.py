@@ -7,7 +7,8 @@ import numpy as np
 
 from ..builder import Builder
 from ..recording import ggml
-from ..values import F32, Known, OnHost, count, is_float
+from ..reducing import EXPONENTIALS, SQUARES
+from ..values import F32, Known, OnHost, count, is_float, place_of
 from . import rule
 from .elementwise import absolute
 from .index import place_of_max
@@ -180,7 +181,7 @@ def axes_of(b, node, x, axes):
     axes = parameter(b, node, "axes", axes)
     if axes is None or len(axes) == 0:
         return None if node.attr("noop_with_empty_axes", 0) else list(range(len(x.shape)))
-    return list(axes)
+    return [place_of(a, len(x.shape)) for a in axes]
 
 
 @rule(
@@ -204,8 +205,18 @@ def reduce(b, node, x, axes=None):
     return REDUCTIONS[kind](b, x, axes, keep)
 
 
+def square_sum(b, x, axes, keep):
+    """The sum of squares."""
+    if not b.is_short(x, axes):
+        return b.reduce_sum(b.mul(x, x), axes, keep)
+    return b.reduced(b.for_each_row(b.rows(x, axes), SQUARES)[0].t, x, axes, keep)
+
+
 def log_sum_exp(b, x, axes, keep):
     """log(sum(exp(x - top))) + top, so that nothing overflows."""
+    if b.is_short(x, axes):
+        total, top = b.for_each_row(b.rows(x, axes), EXPONENTIALS, 2)
+        return b.reduced(b.add(b.unary(ggml.ggml_log, total), top).t, x, axes, keep)
     top = b.reduce_max(x, axes, True)
     top = b.clamp(top, float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
     total = b.unary(ggml.ggml_log, b.reduce_sum(b.unary(ggml.ggml_exp, b.sub(x, top)), axes, True))
@@ -233,7 +244,7 @@ REDUCTIONS: dict[str, Any] = {
     "Min": Builder.reduce_min,
     "L1": lambda b, x, axes, keep: b.reduce_sum(absolute(b, None, x), axes, keep),
     "L2": lambda b, x, axes, keep: norm_of(b, x, axes, keep, 2),
-    "SumSquare": lambda b, x, axes, keep: b.reduce_sum(b.mul(x, x), axes, keep),
+    "SumSquare": square_sum,
     "LogSum": lambda b, x, axes, keep: b.unary(ggml.ggml_log, b.reduce_sum(x, axes, keep)),
     "LogSumExp": log_sum_exp,
 }

@@ -173,7 +173,12 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
     if batch_first:
         x = b.transpose(x, (1, 0, 2))
         h0, c0 = (v if v is None else b.transpose(v, (1, 0, 2)) for v in (h0, c0))
-    (steps, batch, _), hidden, directions = x.shape, r.shape[2], w.shape[0]
+    (steps, batch, inputs), hidden, directions = x.shape, r.shape[2], w.shape[0]
+    wide = GATES[node.op.rpartition(".")[2].removeprefix("DynamicQuantize")] * hidden
+    shapes = (directions, wide, inputs), (directions, wide, hidden), (directions, 2 * wide)
+    for what, v, shape in zip(("weights", "weights of the state", "bias"), (w, r, bias), shapes):
+        if v is not None and tuple(v.shape) != shape:
+            raise ValueError(f"the {what} have the shape {list(v.shape)}: need {list(shape)}")
     if not steps:
         states = [b.full((directions, batch, hidden), 0, F32) if v is None else v for v in (h0, c0)]
         y = b.full((0, directions, batch, hidden), 0, F32)

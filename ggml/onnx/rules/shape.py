@@ -4,7 +4,7 @@ import numpy as np
 
 from ..graph import numpy_type
 from ..recording import ggml
-from ..values import F32, I64, Known, OnHost, Tensor, broadcast, count
+from ..values import F32, I64, Known, OnHost, Tensor, broadcast, count, place_of
 from . import rule
 
 
@@ -55,27 +55,27 @@ def reshape(b, node, x, dims=None):
     dims = parameter(b, node, "shape", dims)
     if not node.attr("allowzero", 0):
         if any(d == 0 and i >= len(x.shape) for i, d in enumerate(dims)):
-            raise ValueError(f"ggml.onnx: {node}: 0 in {dims} copies a dimension that {list(x.shape)} does not have")
+            raise ValueError(f"0 in {dims} copies a dimension that {list(x.shape)} does not have")
         dims = [x.shape[i] if d == 0 else d for i, d in enumerate(dims)]
     if -1 in dims:
         rest = count(d for d in dims if d != -1)
         dims = [(count(x.shape) // rest if rest else 0) if d == -1 else d for d in dims]
     if count(dims) != count(x.shape) or min(dims, default=0) < 0:
-        raise ValueError(f"ggml.onnx: {node}: {list(x.shape)} cannot become {dims}")
+        raise ValueError(f"{list(x.shape)} cannot become {dims}")
     return b.reshape(x, dims)
 
 
 @rule("Flatten")
 def flatten(b, node, x):
-    axis = node.attr("axis", 1)
-    axis += len(x.shape) if axis < 0 else 0
+    axis, rank = node.attr("axis", 1), len(x.shape)
+    axis = axis if axis == rank else place_of(axis, rank)  # also behind the last one
     return b.reshape(x, (count(x.shape[:axis]), count(x.shape[axis:])))
 
 
 @rule("Squeeze")
 def squeeze(b, node, x, axes=None):
     axes, rank = parameter(b, node, "axes", axes), len(x.shape)
-    drop = {a % rank for a in axes} if axes is not None else {i for i, d in enumerate(x.shape) if d == 1}
+    drop = {place_of(a, rank) for a in axes} if axes is not None else {i for i, d in enumerate(x.shape) if d == 1}
     return b.reshape(x, [d for i, d in enumerate(x.shape) if i not in drop])
 
 
@@ -83,7 +83,7 @@ def squeeze(b, node, x, axes=None):
 def unsqueeze(b, node, x, axes=None):
     axes = parameter(b, node, "axes", axes)
     rank = len(x.shape) + len(axes)
-    new, old = {a % rank for a in axes}, iter(x.shape)
+    new, old = {place_of(a, rank) for a in axes}, iter(x.shape)
     return b.reshape(x, [1 if i in new else next(old) for i in range(rank)])
 
 
@@ -123,9 +123,10 @@ def slices(b, node, x, starts=None, ends=None, axes=None, steps=None):
     starts, ends = parameter(b, node, "starts", starts), parameter(b, node, "ends", ends)
     axes = parameter(b, node, "axes", axes, range(len(starts)))
     for start, end, axis, step in zip(starts, ends, axes, b.ints(steps, [1] * len(starts))):
+        axis = place_of(axis, len(x.shape))
         first, n = chosen(x.shape[axis], start, end, step)
         if n == 0:
-            return Known(np.empty([0 if i == axis % len(x.shape) else d for i, d in enumerate(x.shape)], x.dtype))
+            return Known(np.empty([0 if i == axis else d for i, d in enumerate(x.shape)], x.dtype))
         x = b.slice(x, axis, first, n, step)
     return x
 
@@ -140,7 +141,7 @@ def chosen(size, start, end, step):
 @rule("Pad")
 def pad(b, node, x, pads=None, value=None, axes=None):
     pads, mode, rank = parameter(b, node, "pads", pads), node.attr("mode", "constant"), len(x.shape)
-    axes = [a % rank for a in b.ints(axes, range(rank))]
+    axes = [place_of(a, rank) for a in b.ints(axes, range(rank))]
     widths = [(0, 0)] * rank
     for i, a in enumerate(axes):
         widths[a] = pads[i], pads[i + len(axes)]

@@ -59,13 +59,17 @@ def stft(b, node, x, step, window=None, length=None):
 def einsum(b, node, *values):
     for v in values:
         floats(v)
-    left, arrow, right = node.attr("equation").replace(" ", "").partition("->")
+    equation = node.attr("equation").replace(" ", "")
+    left, arrow, right = equation.partition("->")
     terms = left.split(",")
+    if len(terms) != len(values):
+        raise ValueError(f"the equation {equation!r} has {len(terms)} terms for {len(values)} operands")
     free = [chr(0x100 + i) for i in range(max(len(v.shape) for v in values))]  # labels of "..."
     full = []
     for term, v in zip(terms, values):
         missing = len(v.shape) - len(term.replace("...", ""))
         full.append(term.replace("...", "".join(free[len(free) - missing :]) if missing else ""))
+    sizes = require_sizes(equation, terms, full, values)
     used = "".join(f for f in free if any(f in t for t in full))
     if arrow:
         out = right.replace("...", used)
@@ -76,11 +80,27 @@ def einsum(b, node, *values):
     for term, v in zip(full[1:], values[1:]):
         rest = out + "".join(full[full.index(term) + 1 :])
         labels, value = contract(b, (labels, value), diagonal(b, term, v), rest)
+    if unknown := [c for c in out if c not in sizes or out.count(c) > 1]:
+        raise ValueError(f"the equation {equation!r} gives {unknown[0]!r}, which no term has, or twice")
     gone = [i for i, c in enumerate(labels) if c not in out]
     if gone:
         value = b.reduce_sum(value, gone, False)
         labels = "".join(c for c in labels if c in out)
     return b.transpose(value, [labels.index(c) for c in out])
+
+
+def require_sizes(equation, terms, full, values):
+    """The size of each label, where those of all operands agree or are 1."""
+    sizes: dict = {}
+    for term, labels, v in zip(terms, full, values):
+        if len(labels) != len(v.shape):
+            raise ValueError(f"the equation {equation!r} has the term {term!r} for an operand of shape {list(v.shape)}")
+        for c, n in zip(labels, v.shape):
+            before = sizes.setdefault(c, n)
+            if n != before and n != 1 and before != 1:
+                raise ValueError(f"the equation {equation!r} has {c!r} of {before} and of {n} entries")
+            sizes[c] = n if before == 1 else before
+    return sizes
 
 
 def diagonal(b, labels, x):

@@ -1,0 +1,26 @@
+/* e^x for loops of Cython modules that the compiler makes vectors of (clones.h). */
+#ifndef GG_RUNTIME_EXPONENTIAL_H
+#define GG_RUNTIME_EXPONENTIAL_H
+#include "clones.h"
+#include <string.h>
+
+/* e^x for x that is limited to [-87, 87]: 2^n times a Taylor polynomial of what remains */
+GG_PART float gg_exp_limited(float x) {
+    const float up = x > 87.0f ? 87.0f : x, v = up < -87.0f ? -87.0f : up;
+    const float n = (v * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const float r = (v - n * 0.693359375f) + n * 2.12194440e-4f;
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    const int bits = ((int)(n == n ? n : 0.0f) + 127) << 23;
+    float scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return p * scale;
+}
+
+#endif

@@ -1,0 +1,182 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Reductions of many rows of few elements in one pass, side by side: as several nodes, each reads and writes them all.
+
+And the ends of arrays of integers, which are asked for in every run."""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release
+from cpython.exc cimport PyErr_Clear
+from libc.stdint cimport int64_t, uintptr_t
+
+import numpy as np
+
+from .._core cimport ggml_tensor
+
+cdef extern from *:
+    """
+    #include "runtime/clones.h"
+    #include "runtime/exponential.h"
+    #include <float.h>
+    #include <math.h>
+    #include <stddef.h>
+    #include <stdint.h>
+    enum { GG_ABREAST = 16, GG_MOST = 64 };  // rows, and elements of each
+
+    // The elements k of m rows, which begin at places
+    #define GG_EACH_ROW(m) for (size_t r = 0; r < (m); r++)
+    #define GG_EACH_ELEMENT(m, n) for (size_t k = 0; k < (n); k++) GG_EACH_ROW(m)
+
+    GG_PART void gg_squares_of(float *restrict y, const float *restrict x, const int32_t *restrict at, size_t m,
+                               size_t n) {
+        float sum[GG_ABREAST] = {0};
+        GG_EACH_ELEMENT(m, n) sum[r] += x[k + at[r]] * x[k + at[r]];
+        GG_EACH_ROW(m) y[r] = sum[r];
+    }
+
+    // The largest element of a row, NaN if one is, but finite; the sum of e to the distances from it
+    GG_PART void gg_exponentials_of(float *restrict y, float *restrict top, const float *restrict x,
+                                    const int32_t *restrict at, size_t m, size_t n) {
+        float sum[GG_ABREAST] = {0}, most[GG_ABREAST], power[GG_ABREAST * GG_MOST];
+        GG_EACH_ROW(m) most[r] = x[at[r]];
+        GG_EACH_ELEMENT(m, n) {
+            const float v = x[k + at[r]];
+            most[r] = v > most[r] || v != v ? v : most[r];
+        }
+        GG_EACH_ROW(m) {
+            const float v = most[r] > FLT_MAX ? FLT_MAX : most[r];
+            most[r] = v < -FLT_MAX ? -FLT_MAX : v;
+        }
+        GG_EACH_ELEMENT(m, n) power[k * m + r] = x[k + at[r]] - most[r];
+        for (size_t i = 0; i < n * m; i++) {
+            const float v = power[i], e = gg_exp_limited(v);
+            power[i] = v > 87.0f ? INFINITY : v < -87.0f ? 0.0f : e;
+        }
+        GG_EACH_ELEMENT(m, n) sum[r] += power[k * m + r];
+        GG_EACH_ROW(m) {
+            y[r] = sum[r];
+            top[r] = most[r];
+        }
+    }
+
+    // The place of the largest element of a row, or of NaN: the first of equal ones, or the last
+    GG_PART void gg_places_of(float *restrict y, const float *restrict x, const int32_t *restrict at, size_t m,
+                              size_t n, int last) {
+        float most[GG_ABREAST], place[GG_ABREAST] = {0};
+        GG_EACH_ROW(m) most[r] = x[at[r]];
+        for (size_t k = 1; k < n; k++) GG_EACH_ROW(m) {
+            const float v = x[k + at[r]], number = (float)k;
+            const int better = last ? (v >= most[r]) | (v != v) : (v > most[r]) | ((v != v) & (most[r] == most[r]));
+            most[r] = better ? v : most[r];
+            place[r] = better ? number : place[r];
+        }
+        GG_EACH_ROW(m) y[r] = place[r];
+    }
+
+    #define GG_BY_BLOCKS(call)                                                                     \
+        int32_t at[GG_ABREAST];                                                                    \
+        GG_EACH_ROW(GG_ABREAST) at[r] = (int32_t)(r * n);                                          \
+        for (size_t m = GG_ABREAST; m == GG_ABREAST && rows >= m; rows -= m, x += m * n, y += m) { \
+            call;                                                                                  \
+        }                                                                                          \
+        if (rows) {                                                                                \
+            const size_t m = rows;                                                                 \
+            call;                                                                                  \
+        }
+
+    GG_VECTORS static void gg_squares(float *y, const float *x, size_t rows, size_t n) {
+        GG_BY_BLOCKS(gg_squares_of(y, x, at, m, n))
+    }
+    GG_VECTORS static void gg_exponentials(float *y, size_t all, const float *x, size_t rows, size_t n) {
+        GG_BY_BLOCKS(gg_exponentials_of(y, y + all, x, at, m, n))
+    }
+
+    GG_VECTORS static void gg_first_places(float *y, const float *x, size_t rows, size_t n) {
+        GG_BY_BLOCKS(gg_places_of(y, x, at, m, n, 0))
+    }
+    GG_VECTORS static void gg_last_places(float *y, const float *x, size_t rows, size_t n) {
+        GG_BY_BLOCKS(gg_places_of(y, x, at, m, n, 1))
+    }
+
+    GG_VECTORS static void gg_ends_64(const int64_t *x, size_t n, int64_t *lo, int64_t *hi) {
+        int64_t least = x[0], most = x[0];
+        for (size_t i = 0; i < n; i++) {
+            least = x[i] < least ? x[i] : least;
+            most = x[i] > most ? x[i] : most;
+        }
+        *lo = least;
+        *hi = most;
+    }
+    """
+    void gg_first_places(float* y, const float* x, size_t rows, size_t n) noexcept nogil
+    void gg_last_places(float* y, const float* x, size_t rows, size_t n) noexcept nogil
+    void gg_ends_64(const int64_t *x, size_t n, int64_t *lo, int64_t *hi)
+    void gg_squares(float* y, const float* x, size_t rows, size_t n) noexcept nogil
+    void gg_exponentials(float* y, size_t all, const float* x, size_t rows, size_t n) noexcept nogil
+
+cdef extern from "Python.h":
+    int PyObject_GetBuffer(object, Py_buffer*, int)     # an exception is cleared here: there is another way
+
+cdef object INT64 = np.dtype(np.int64)
+
+cdef enum:
+    BLOCK = 256         # rows that one task takes at a time
+    MOST = 64           # elements of a row, GG_MOST
+
+
+cdef enum Kind:
+    SQUARED, EXPONENTIATED, FIRST, LAST
+
+
+cdef void run(ggml_tensor* dst, int ith, int nth, Kind kind) noexcept nogil:
+    """The operand is contiguous, F32 (n, rows); the results are one number for each row, or two, those of one kind
+    behind the others. Tensors that do not fit are left alone."""
+    cdef const ggml_tensor* t = dst.src[0]
+    cdef Py_ssize_t n = t.ne[0], rows = t.ne[1], first = <Py_ssize_t>ith * BLOCK, m
+    cdef float* y
+    cdef const float* x
+    if n < 1 or n > MOST or dst.ne[0] * dst.ne[1] != (2 if kind == EXPONENTIATED else 1) * rows:
+        return
+    while first < rows:
+        y, x, m = <float*>dst.data + first, <const float*>t.data + first * n, min(<Py_ssize_t>BLOCK, rows - first)
+        if kind == SQUARED:
+            gg_squares(y, x, m, n)
+        elif kind == EXPONENTIATED:
+            gg_exponentials(y, rows, x, m, n)
+        elif kind == FIRST:
+            gg_first_places(y, x, m, n)
+        else:
+            gg_last_places(y, x, m, n)
+        first += <Py_ssize_t>nth * BLOCK
+
+
+cdef void run_squares(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    run(dst, ith, nth, SQUARED)
+
+
+cdef void run_exponentials(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    run(dst, ith, nth, EXPONENTIATED)
+
+
+cdef void run_first(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    run(dst, ith, nth, FIRST)
+
+
+cdef void run_last(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    run(dst, ith, nth, LAST)
+
+
+def ends_of(object array):
+    """The smallest and the largest number of an array of integers that has elements."""
+    cdef Py_buffer b
+    cdef int64_t lo, hi
+    if array.dtype is INT64:
+        if PyObject_GetBuffer(array, &b, PyBUF_SIMPLE) == 0:
+            gg_ends_64(<const int64_t*>b.buf, b.len // 8, &lo, &hi)
+            PyBuffer_Release(&b)
+            return lo, hi
+        PyErr_Clear()
+    return int(array.min()), int(array.max())
+
+
+LONGEST = MOST
+SQUARES = <uintptr_t>&run_squares           # addresses for ggml.ext.compiled
+EXPONENTIALS = <uintptr_t>&run_exponentials
+FIRST_PLACES, LAST_PLACES = <uintptr_t>&run_first, <uintptr_t>&run_last
