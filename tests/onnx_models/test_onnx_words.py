@@ -162,6 +162,8 @@ def floats(*shape):
     ("DepthToSpace", (floats(1, 3, 4, 4),), {"blocksize": 2}, ""),
     ("MatMulInteger", (np.ones((2, 3), np.uint8), np.ones((4, 2), np.uint8)), {}, "inner dimensions differ"),
     ("And", (floats(2), floats(2)), {}, "'x0' is float32, which"),
+    ("Upsample", (floats(1, 3, 4, 4), floats(3)), {}, "need one for each of 4 axes"),
+    ("Upsample", (floats(1, 3, 4, 4), floats(4)), {"mode": "fine"}, "mode is 'fine': need one of 'nearest'"),
 ])  # fmt: skip
 @pytest.mark.parametrize("constant", [False, True])
 def test_operands_that_do_not_fit(op, operands, attrs, words, constant):

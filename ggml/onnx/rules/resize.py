@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..recording import ggml
-from ..values import F32, OnHost, count, extents, is_float
+from ..values import F32, OnHost, count, extents, is_float, place_of
 from . import rule
 from .elementwise import round_half_even
 from .matmul import matmul
@@ -122,6 +122,9 @@ def interpolated(b, node, x, axes, sizes, scales, mode):
     return b.with_shape(t, shape, x)
 
 
+MODES = "nearest", "linear", "cubic"
+
+
 @rule("Resize", "Upsample")
 def resize(b, node, x, *operands):
     if node.op == "Upsample" or node.version < 11:
@@ -138,7 +141,12 @@ def resize(b, node, x, *operands):
     if not (is_float(x.dtype) or node.attr("mode", "nearest") == "nearest"):
         raise OnHost(f"{x.dtype} is computed on the host")
     rank = len(x.shape)
-    axes = [a % rank for a in node.attr("axes", range(rank))]
+    axes = [place_of(a, rank) for a in node.attr("axes", range(rank))]
+    if (kind := node.attr("mode", "nearest")) not in MODES:
+        raise ValueError(f"mode is {kind!r}: need one of {', '.join(map(repr, MODES))}")
+    wanted = sizes if sizes is not None and sizes.size else np.asarray(scales)
+    if wanted.shape != (len(axes),):
+        raise ValueError(f"sizes or scales have the shape {list(wanted.shape)}: need one for each of {len(axes)} axes")
     if sizes is not None and sizes.size:
         scales, sizes = policy(node, [x.shape[a] for a in axes], sizes.astype(int))
     else:
