@@ -244,12 +244,12 @@ def test_logits_and_states(every, path):
         llama.reset()
         llama.eval(ids[:2])
         llama.eval(ids[2:])
-        assert np.allclose(llama.eval_logits[-1], expected[-1], atol=1e-5)
+        assert np.allclose(llama.eval_logits[-1], expected[-1], atol=5e-5)
         assert len(llama.eval_logits) == (4 if every else 1)
         assert llama.input_ids.tolist() == ids + [0] * 60
         if every:
             assert llama.scores.shape == (64, llama.n_vocab())
-            assert np.allclose(llama.scores[: llama.n_tokens], expected, atol=1e-5)
+            assert np.allclose(llama.scores[: llama.n_tokens], expected, atol=5e-5)
         else:
             with pytest.raises(RuntimeError, match="scores: need a model that was opened with logits_all=True"):
                 llama.scores  # the property raises
