@@ -246,7 +246,8 @@ def test_states_of_the_encoder_are_embeddings(opened):
     texts = [hf_models.tokens(length) for length in (48, 5)]
     together = model.embed(texts, pooling="none")
     for text, states in zip(texts, together, strict=True):
-        assert np.allclose(model.embed([text], pooling="none")[0], states, atol=1e-5)
+        alone = model.embed([text], pooling="none")[0]
+        assert ((alone - states) ** 2).sum() < 1e-10 * (alone**2).sum()  # the sums of attention have another order
 
 
 def test_buckets_are_those_of_the_paper():
