@@ -18,81 +18,80 @@ cdef extern from *:
     #include <math.h>
     #include <stddef.h>
     #include <stdint.h>
+    #include <string.h>
     enum { GG_ABREAST = 16, GG_MOST = 64 };  // rows, and elements of each
 
-    // The elements k of m rows, which begin at places
-    #define GG_EACH_ROW(m) for (size_t r = 0; r < (m); r++)
-    #define GG_EACH_ELEMENT(m, n) for (size_t k = 0; k < (n); k++) GG_EACH_ROW(m)
+    // The elements k of rows that begin at places
+    #define GG_EACH_ROW for (size_t r = 0; r < GG_ABREAST; r++)
+    #define GG_EACH_ELEMENT(n) for (size_t k = 0; k < (n); k++) GG_EACH_ROW
 
-    GG_PART void gg_squares_of(float *restrict y, const float *restrict x, const int32_t *restrict at, size_t m,
-                               size_t n) {
+    GG_PART void gg_squares_of(float *restrict y, const float *restrict x, const int32_t *restrict at, size_t n) {
         float sum[GG_ABREAST] = {0};
-        GG_EACH_ELEMENT(m, n) sum[r] += x[k + at[r]] * x[k + at[r]];
-        GG_EACH_ROW(m) y[r] = sum[r];
+        GG_EACH_ELEMENT(n) sum[r] += x[k + at[r]] * x[k + at[r]];
+        GG_EACH_ROW y[r] = sum[r];
     }
 
     // The largest element of a row, NaN if one is, but finite; the sum of e to the distances from it
     GG_PART void gg_exponentials_of(float *restrict y, float *restrict top, const float *restrict x,
-                                    const int32_t *restrict at, size_t m, size_t n) {
+                                    const int32_t *restrict at, size_t n) {
         float sum[GG_ABREAST] = {0}, most[GG_ABREAST], power[GG_ABREAST * GG_MOST];
-        GG_EACH_ROW(m) most[r] = x[at[r]];
-        GG_EACH_ELEMENT(m, n) {
+        GG_EACH_ROW most[r] = x[at[r]];
+        GG_EACH_ELEMENT(n) {
             const float v = x[k + at[r]];
             most[r] = v > most[r] || v != v ? v : most[r];
         }
-        GG_EACH_ROW(m) {
+        GG_EACH_ROW {
             const float v = most[r] > FLT_MAX ? FLT_MAX : most[r];
             most[r] = v < -FLT_MAX ? -FLT_MAX : v;
         }
-        GG_EACH_ELEMENT(m, n) power[k * m + r] = x[k + at[r]] - most[r];
-        for (size_t i = 0; i < n * m; i++) {
+        GG_EACH_ELEMENT(n) power[k * GG_ABREAST + r] = x[k + at[r]] - most[r];
+        for (size_t i = 0; i < n * GG_ABREAST; i++) {
             const float v = power[i], e = gg_exp_limited(v);
             power[i] = v > 87.0f ? INFINITY : v < -87.0f ? 0.0f : e;
         }
-        GG_EACH_ELEMENT(m, n) sum[r] += power[k * m + r];
-        GG_EACH_ROW(m) {
+        GG_EACH_ELEMENT(n) sum[r] += power[k * GG_ABREAST + r];
+        GG_EACH_ROW {
             y[r] = sum[r];
             top[r] = most[r];
         }
     }
 
     // The place of the largest element of a row, or of NaN: the first of equal ones, or the last
-    GG_PART void gg_places_of(float *restrict y, const float *restrict x, const int32_t *restrict at, size_t m,
-                              size_t n, int last) {
+    GG_PART void gg_places_of(float *restrict y, const float *restrict x, const int32_t *restrict at, size_t n,
+                              int last) {
         float most[GG_ABREAST], place[GG_ABREAST] = {0};
-        GG_EACH_ROW(m) most[r] = x[at[r]];
-        for (size_t k = 1; k < n; k++) GG_EACH_ROW(m) {
+        GG_EACH_ROW most[r] = x[at[r]];
+        for (size_t k = 1; k < n; k++) GG_EACH_ROW {
             const float v = x[k + at[r]], number = (float)k;
-            const int better = last ? (v >= most[r]) | (v != v) : (v > most[r]) | ((v != v) & (most[r] == most[r]));
+            const int equal = last & (v == most[r]), none = (v != v) & (last | (most[r] == most[r]));
+            const int better = (v > most[r]) | equal | none;
             most[r] = better ? v : most[r];
             place[r] = better ? number : place[r];
         }
-        GG_EACH_ROW(m) y[r] = place[r];
+        GG_EACH_ROW y[r] = place[r];
     }
 
-    #define GG_BY_BLOCKS(call)                                                                     \
-        int32_t at[GG_ABREAST];                                                                    \
-        GG_EACH_ROW(GG_ABREAST) at[r] = (int32_t)(r * n);                                          \
-        for (size_t m = GG_ABREAST; m == GG_ABREAST && rows >= m; rows -= m, x += m * n, y += m) { \
-            call;                                                                                  \
-        }                                                                                          \
-        if (rows) {                                                                                \
-            const size_t m = rows;                                                                 \
-            call;                                                                                  \
+    // Blocks of rows, one form of each function for all: of a block with fewer the last is computed again, and not kept
+    #define GG_BY_BLOCKS(call, keep)                                                         \
+        int32_t at[GG_ABREAST];                                                              \
+        GG_EACH_ROW at[r] = (int32_t)(r * n);                                    \
+        for (size_t done = 0; done < rows; done += GG_ABREAST, x += GG_ABREAST * n) {        \
+            const size_t left = rows - done < GG_ABREAST ? rows - done : GG_ABREAST;         \
+            float value[GG_ABREAST], top[GG_ABREAST];                                        \
+            for (size_t r = left; r < GG_ABREAST; r++) at[r] = (int32_t)((left - 1) * n);    \
+            call;                                                                            \
+            memcpy(y + done, value, left * sizeof *y);                                       \
+            keep;                                                                            \
         }
 
     GG_VECTORS static void gg_squares(float *y, const float *x, size_t rows, size_t n) {
-        GG_BY_BLOCKS(gg_squares_of(y, x, at, m, n))
+        GG_BY_BLOCKS(gg_squares_of(value, x, at, n), (void)top)
     }
     GG_VECTORS static void gg_exponentials(float *y, size_t all, const float *x, size_t rows, size_t n) {
-        GG_BY_BLOCKS(gg_exponentials_of(y, y + all, x, at, m, n))
+        GG_BY_BLOCKS(gg_exponentials_of(value, top, x, at, n), memcpy(y + all + done, top, left * sizeof *y))
     }
-
-    GG_VECTORS static void gg_first_places(float *y, const float *x, size_t rows, size_t n) {
-        GG_BY_BLOCKS(gg_places_of(y, x, at, m, n, 0))
-    }
-    GG_VECTORS static void gg_last_places(float *y, const float *x, size_t rows, size_t n) {
-        GG_BY_BLOCKS(gg_places_of(y, x, at, m, n, 1))
+    GG_VECTORS static void gg_places(float *y, const float *x, size_t rows, size_t n, int last) {
+        GG_BY_BLOCKS(gg_places_of(value, x, at, n, last), (void)top)
     }
 
     GG_VECTORS static void gg_ends_64(const int64_t *x, size_t n, int64_t *lo, int64_t *hi) {
@@ -105,8 +104,7 @@ cdef extern from *:
         *hi = most;
     }
     """
-    void gg_first_places(float* y, const float* x, size_t rows, size_t n) noexcept nogil
-    void gg_last_places(float* y, const float* x, size_t rows, size_t n) noexcept nogil
+    void gg_places(float* y, const float* x, size_t rows, size_t n, int last) noexcept nogil
     void gg_ends_64(const int64_t *x, size_t n, int64_t *lo, int64_t *hi)
     void gg_squares(float* y, const float* x, size_t rows, size_t n) noexcept nogil
     void gg_exponentials(float* y, size_t all, const float* x, size_t rows, size_t n) noexcept nogil
@@ -140,10 +138,8 @@ cdef void run(ggml_tensor* dst, int ith, int nth, Kind kind) noexcept nogil:
             gg_squares(y, x, m, n)
         elif kind == EXPONENTIATED:
             gg_exponentials(y, rows, x, m, n)
-        elif kind == FIRST:
-            gg_first_places(y, x, m, n)
         else:
-            gg_last_places(y, x, m, n)
+            gg_places(y, x, m, n, kind == LAST)
         first += <Py_ssize_t>nth * BLOCK
 
 
