@@ -24,6 +24,8 @@ DECODERS = [kind for kind in tiny_models.SIZES if "bert" not in kind]
 RECORDED = np.load(Path(__file__).parents[1] / "data" / "models" / "logits.npz")
 # Bounds of the normalised mean square error; quantised products round the activations to 8 bits, in other groups
 NMSE = {"F32": 1e-6, "Q8_0": 3e-3, "Q4_0": 3e-3}
+# llama.cpp's rounding chooses other experts than products without: it is 1.0e-2 from these, ours with AVX2 1.6e-6
+NMSE_OF = {("mixtral", "Q8_0"): 1.2e-2}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def nmse(result, expected):
 def test_results_equal_llama_cpp(kind, type_, open_model, tmp_path):
     model = open_model(tiny_models.write(tmp_path / "model.gguf", kind, type_))
     result = model.logits(IDS) if model.config.logits else model.embed([IDS])[0]
-    assert nmse(result, RECORDED[f"{kind}/{type_}"]) < NMSE[type_]
+    assert nmse(result, RECORDED[f"{kind}/{type_}"]) < NMSE_OF.get((kind, type_), NMSE[type_])
 
 
 @pytest.mark.parametrize("kind", DECODERS)
