@@ -210,8 +210,7 @@ class Builder(Layout):
     def for_each_row(self, rows, function, results=1):
         """What a function of reducing.pyx gives for rows: for each kind of result one Tensor (rows, 1)."""
         n, length = rows.shape
-        tasks = ggml.GGML_N_TASKS_MAX if n * length >= SHARED else 1
-        t = self.call(rows_node, self.table(rows).t, n * results, function, tasks)
+        t = self.compiled(1, n * results, function, n * length >= SHARED, self.table(rows).t)
         return self.split(Tensor(t, (n * results, 1), F32), 0, [n] * results)
 
     def reduce_sum(self, x, axes, keep, mean=False):
@@ -239,11 +238,6 @@ class Builder(Layout):
         """Minima over axes; works for unsigned types because the negation is held in F32."""
         top = self.reduce_max(self.negative(self.as_float(x)), axes, keep)
         return self.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
-
-
-def rows_node(ctx, t, size, function, tasks):
-    """The node that a function of reducing.pyx computes."""
-    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, 1, size, 1, 1, [t], 1, function, tasks, None)
 
 
 def is_truth(x):

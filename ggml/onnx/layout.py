@@ -110,6 +110,16 @@ class Layout(Owner):
         """The tensor that function(ctx, *args) makes, which calls functions of ggml."""
         return self.recorder.call(function, *args) if self.recorder else function(self.ctx, *args)
 
+    def compiled(self, n, rows, function, shared, *operands, data=None):
+        """The tensor, F32 [n, rows], that a function of compiled code computes from tensors.
+
+        Args:
+            function: its address, for ggml.ext.compiled; data: what it reads besides.
+            shared: whether threads share the work.
+        """
+        tasks = ggml.GGML_N_TASKS_MAX if shared else 1
+        return self.call(compiled_node, n, rows, function, tasks, data, *operands)
+
     def ask(self, function, t):
         """What a function says about a tensor, for a rule that decides by it."""
         return self.recorder.ask(function, t) if self.recorder else function(t)
@@ -430,8 +440,8 @@ class Layout(Owner):
         """Known columns of a matrix."""
         rows, x = x.shape[0], self.table(x)
         numbers = np.array([len(places), *places], np.int32)
-        tasks = ggml.GGML_N_TASKS_MAX if rows * len(places) >= SHARED else 1
-        return self.with_shape(self.call(columns_node, x.t, numbers, tasks), (rows, len(places)), x)
+        t = self.compiled(len(places), rows, CHOOSE, rows * len(places) >= SHARED, x.t, data=numbers)
+        return self.with_shape(t, (rows, len(places)), x)
 
     def index(self, x):
         """An I32 ggml tensor of an integer value, contiguous."""
@@ -491,10 +501,11 @@ def dense_rows(t):
     return t.contents.nb[0] == 4
 
 
-def columns_node(ctx, t, numbers, tasks):
-    """The node that choosing.pyx computes; numbers: how many columns, and which."""
-    size = int(numbers[0]), t.contents.ne[1]
-    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, *size, 1, 1, [t], 1, CHOOSE, tasks, numbers)
+def compiled_node(ctx, n, rows, function, tasks, data, *operands):
+    """The node of Layout.compiled."""
+    return ggml.ext.compiled(
+        ctx, ggml.GGML_TYPE_F32, n, rows, 1, 1, list(operands), len(operands), function, tasks, data
+    )
 
 
 def part_of(ctx, t, n0, n1, n2, n3, place, start, step):

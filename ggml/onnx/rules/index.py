@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..layout import SHARED
 from ..recording import ggml
 from ..reducing import FIRST_PLACES, LAST_PLACES
 from ..scattering import FUNCTIONS as SCATTER
@@ -9,7 +10,6 @@ from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, floats, is_i
 from . import rule
 
 MANY = 1 << 13  # elements from which leaving the graph is worth the time
-SHARED = 1 << 16  # elements of updates that threads share
 
 
 def wrapped(b, index, size):
@@ -154,9 +154,8 @@ def scatter(b, x, place, updates, width, reduction):
     if reduction == "mul" and x.bounds and max(-lo, hi) > 1:
         raise OnHost(f"scattering products of {x.dtype}")
     if not b.trains:
-        tasks = ggml.GGML_N_TASKS_MAX if n * width >= SHARED else 1
         operands = [target.t, where, source.t, *existing(b, place, target)]
-        t = b.call(scattered, rows, width, SCATTER[reduction], tasks, *operands)
+        t = b.compiled(width, rows, SCATTER[reduction], n * width >= SHARED, *operands)
     elif reduction == "none":
         t = ggml.ggml_set_rows(b.ctx, ggml.ggml_dup(b.ctx, target.t), source.t, where)
     elif reduction == "add":
@@ -164,13 +163,6 @@ def scatter(b, x, place, updates, width, reduction):
     else:
         raise OnHost(f"scattering with reduction {reduction!r}, which has no gradient")
     return b.reshape(b.like(t, (rows, width), x.dtype, x.bounds and (lo, hi)), x.shape)
-
-
-def scattered(ctx, rows, width, function, tasks, *operands):
-    """The node that a function of scattering.pyx computes."""
-    return ggml.ext.compiled(
-        ctx, ggml.GGML_TYPE_F32, width, rows, 1, 1, list(operands), len(operands), function, tasks, None
-    )
 
 
 def existing(b, place, target):

@@ -164,14 +164,8 @@ def thin(b, x, y, bias=None):
     rows, last = count(x.shape[:-1]), np.zeros(n, np.float32) if bias is None else bias.array.reshape(n)
     sides = (0, 0), (0, -n % WIDTH)
     w = b.use(y.derived(("thin", last.tobytes()), lambda a: np.pad(np.vstack([a, last]), sides)))
-    tasks = ggml.GGML_N_TASKS_MAX if rows * k * n >= SHARED else 1
-    t = b.call(thin_node, b.table(b.reshape(x, (rows, k))).t, w.t, n, rows, tasks)
+    t = b.compiled(n, rows, RUN, rows * k * n >= SHARED, b.table(b.reshape(x, (rows, k))).t, w.t)
     return b.reshape(Tensor(t, (rows, n), F32), (*x.shape[:-1], n))
-
-
-def thin_node(ctx, x, w, n, rows, tasks):
-    """The node that thin.pyx computes."""
-    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, n, rows, 1, 1, [x, w], 2, RUN, tasks, None)
 
 
 rule("MatMul")(lambda b, node, x, y: matmul(b, x, y))

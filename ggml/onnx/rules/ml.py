@@ -122,11 +122,6 @@ def linear_classifier(b, node, x):
     return labelled(b, place, labels), transform(b, scores)
 
 
-def rows_node(ctx, x, size, tasks, function, model):
-    """The node that a function of trees.pyx or machines.pyx computes."""
-    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, size, 1, 1, 1, [x], 1, function, tasks, model)
-
-
 def rows_through(b, x, model, function, width, places, shared):
     """What compiled code gives for rows of features.
 
@@ -141,8 +136,7 @@ def rows_through(b, x, model, function, width, places, shared):
     if b.trains or rows == 0:
         raise OnHost("gradients, or no rows")
     size = rows * (width + places)
-    tasks = ggml.GGML_N_TASKS_MAX if rows >= shared else 1
-    t = b.call(rows_node, b.contiguous(b.as_float(x)).t, size, tasks, function, model)
+    t = b.compiled(size, 1, function, rows >= shared, b.contiguous(b.as_float(x)).t, data=model)
     y = Tensor(t, (size,), F32)
     found = b.reshape(b.slice(y, 0, 0, rows * width), (rows, width))
     return found, b.slice(y, 0, rows * width, rows) if places else None

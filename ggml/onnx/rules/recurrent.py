@@ -17,13 +17,6 @@ BATCH = 4  # rows of a state up to which all steps are one node
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-def recurrent_node(ctx, gates, r, h, more, size, lines, function):
-    """The node that a function of recurrence.pyx computes."""
-    tasks = ggml.GGML_N_TASKS_MAX
-    operands = [gates, r, h, more]
-    return ggml.ext.compiled(ctx, ggml.GGML_TYPE_F32, size, lines, 1, 1, operands, 4, function, tasks, None)
-
-
 class Cell:
     """One direction of a recurrent operator, or both, which then are a first axis of all values.
 
@@ -140,7 +133,7 @@ class Cell:
             c = b.full((count(h.shape[:-2]), n), 0, F32) if self.r_bias is None else self.r_bias
         size, lines = count(h.shape), steps + (kind == "LSTM")
         operands = [b.contiguous(v).t for v in (gates, b.move(self.r, -1, -2), h, c)]
-        y = Tensor(b.call(recurrent_node, *operands, size, lines, recurrence.FUNCTIONS[kind]), (lines, size), F32)
+        y = Tensor(b.compiled(size, lines, recurrence.FUNCTIONS[kind], True, *operands), (lines, size), F32)
         states = b.reshape(b.slice(y, 0, 0, steps), (steps, *h.shape))
         last, cell = b.entry(y, 0, steps - 1), b.entry(y, 0, steps) if kind == "LSTM" else None
         return states, b.reshape(last, h.shape), cell and b.reshape(cell, h.shape)
