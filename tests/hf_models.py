@@ -306,6 +306,26 @@ ADAPTERS: dict[str, dict[str, Any]] = {
     "bert": {"r": 2, "lora_alpha": 4, "target_modules": ["query", "attention.output.dense", "intermediate.dense"],
              "task_type": "FEATURE_EXTRACTION"},
     "bert+classes": {"r": 2, "lora_alpha": 4, "target_modules": ["value", "pooler.dense", "classifier"]},
+    # Modules that have other names than the tensors of a folder, some of them parts of a tensor
+    "nomic-bert": {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj", "v_proj", "o_proj", "up_proj"],
+                   "rank_pattern": {"layers.1.self_attn.v_proj": 3}, "task_type": "FEATURE_EXTRACTION"},
+    "jina-bert-v3": {"r": 2, "lora_alpha": 4, "target_modules": ["k_proj", "v_proj", "fc1", "fc2"],
+                     "task_type": "FEATURE_EXTRACTION"},
+    "gptneox": {"r": 2, "lora_alpha": 4, "target_modules": ["query_key_value", "lm_head"]},
+    # Parameters of all experts of a layer
+    "qwen3moe": {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "target_parameters": [
+        "mlp.experts.gate_up_proj", "mlp.experts.down_proj"]},
+    "mixtral": {"r": 2, "lora_alpha": 4, "target_modules": ["v_proj"], "target_parameters": [
+        "mlp.gate.weight", "layers.1.mlp.experts.down_proj"]},
+    "gpt-oss": {"r": 2, "lora_alpha": 4, "use_rslora": True, "target_modules": ["q_proj"], "target_parameters": [
+        "0.mlp.experts.gate_up_proj", "1.mlp.experts.down_proj", "2.mlp.experts.gate_up_proj",
+        "2.mlp.experts.down_proj"]},
+    "llama4": {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "target_parameters": [
+        "feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"]},
+    "granitemoe+shared": {"r": 2, "lora_alpha": 4, "target_modules": ["shared_mlp.input_linear"],
+                          "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]},
+    "nemotron_h_moe": {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "target_parameters": [
+        "experts.up_proj", "experts.down_proj"]},
 }  # fmt: skip
 # Matrices of the kind "t5+gated" that have an adapter whose gradients are recorded: by their names in files
 T5_ADAPTED = {

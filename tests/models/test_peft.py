@@ -43,7 +43,7 @@ def test_logits_are_those_of_peft(kind, tmp_path):
         assert hf_models.error(hf_models.results_of(kind, model), expected) < 1e-9
 
 
-@pytest.mark.parametrize("kind", ["llama+llama3", "gpt2", "bert", "bert+classes"])
+@pytest.mark.parametrize("kind", ["llama+llama3", "gpt2", "gptneox", "bert", "bert+classes"])
 def test_the_way_back_has_the_names_and_values_of_peft(kind, tmp_path):
     base, adapter, _ = folders_of(tmp_path, kind)
     convert(adapter, tmp_path / "lora.gguf")
@@ -59,6 +59,21 @@ def test_the_way_back_has_the_names_and_values_of_peft(kind, tmp_path):
     assert after["r"] == before["r"] and after.get("fan_in_fan_out", False) == before.get("fan_in_fan_out", False)
     root = before["r"] ** 0.5 if before.get("use_rslora") else 1
     assert after["lora_alpha"] == pytest.approx(before["lora_alpha"] * root)
+
+
+def test_the_way_back_has_the_modules_of_transformers(tmp_path):
+    """Parts of a tensor, and parameters of experts, whose pairs become sums."""
+    for kind, ranks in {"nomic-bert": (4, 5), "jina-bert-v3": (4,), "gpt-oss": (2, 4), "nemotron_h_moe": (2,)}.items():
+        base, adapter, _ = folders_of(tmp_path / kind, kind)
+        convert(adapter, tmp_path / kind / "lora.gguf")
+        convert(tmp_path / kind / "lora.gguf", tmp_path / kind / "again", base=base)
+        given, found = (
+            load_file(folder / "adapter_model.safetensors") for folder in (adapter, tmp_path / kind / "again")
+        )
+        assert given.keys() <= found.keys()
+        fused = [name for name in found if "lora_A" in name and any(p in name for p in ("k_proj", "v_proj", "experts"))]
+        count = 4 if "experts" in " ".join(fused) else 1
+        assert {len(found[name]) / count for name in fused} == set(ranks)
 
 
 def test_adapters_of_finetune_become_those_of_peft(tmp_path):
@@ -98,6 +113,15 @@ def test_wrong_adapters_are_named(tmp_path):
     names = {f"base_model.model.model.embed_tokens.lora_embedding_{m}": [64, 64] for m in "AB"}
     _, adapter, _ = folders_of(tmp_path / "tied", "qwen3", names)
     with pytest.raises(ValueError, match="the embedding is the output matrix too"):
+        convert(adapter, tmp_path / "lora.gguf")
+    listed = ["mlp.experts.gate_up_proj"]
+    _, adapter, _ = folders_of(tmp_path / "listed", "qwen3moe", target_parameters=listed)
+    with pytest.raises(ValueError, match=r"'target_parameters' is .*gate_up_proj.*of which the adapter has 2"):
+        convert(adapter, tmp_path / "lora.gguf")
+    names = {"base_model.model.model.layers.0.mlp.experts.lora_A.weight": [7, 64],
+             "base_model.model.model.layers.0.mlp.experts.lora_B.weight": [64, 7]}  # fmt: skip
+    _, adapter, _ = folders_of(tmp_path / "rows", "qwen3moe", names, target_parameters=listed)
+    with pytest.raises(ValueError, match="has 7 rows: need a multiple of the number of experts, 4"):
         convert(adapter, tmp_path / "lora.gguf")
     assert not (tmp_path / "lora.gguf").exists()
 

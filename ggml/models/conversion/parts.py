@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,14 @@ import numpy as np
 from .fields import Fields
 
 Keys = dict[str, Any]
+
+
+class Share(NamedTuple):
+    """What a module of transformers is of a tensor: slice i of n equal ones of its rows."""
+
+    name: str  # of the tensor in the GGUF file, as in a Part
+    i: int
+    n: int
 
 
 class Part(NamedTuple):
@@ -68,6 +76,9 @@ class Row:
         tensors: function of the settings and the keys that gives tensors to add; by default divisors of frequencies.
         dropped: names of tensors that are not needed.
         when: function of the settings that says whether they are of this row, for classes that have several.
+        modules: as `names`, or a Share, for modules of transformers whose names, which adapters of PEFT have, are other
+            ones than those of tensors.
+        outer: the beginning of the names of tensors, and what those of modules have in its place.
         later: whether layers behind those of the settings predict further tokens.
     """
 
@@ -79,6 +90,8 @@ class Row:
     dropped: tuple[str, ...] = ()
     later: bool = False
     when: Callable[[Fields], bool] = lambda c: True
+    modules: Mapping[str, Any] = field(default_factory=dict)
+    outer: tuple[str, str] = ("", "")
 
     def names_of(self, c: Fields) -> Mapping[str, Any]:
         """`names` for the settings of a model."""
@@ -211,6 +224,11 @@ GRANITE_MOE: dict[str, Any] = {
                                           Part("blk.{}.ffn_up_shexp", slices(2, 1))],
     "layers.{}.shared_mlp.output_linear": "blk.{}.ffn_down_shexp",
 }  # fmt: skip
+GRANITE_MODULES = {
+    "layers.{}.block_sparse_moe.router": "blk.{}.ffn_gate_inp",
+    "layers.{}.block_sparse_moe.experts.gate_up_proj": GRANITE_MOE["layers.{}.block_sparse_moe.input_linear"],
+    "layers.{}.block_sparse_moe.experts.down_proj": "blk.{}.ffn_down_exps",
+}
 DROPPED = ("layers.{}.self_attn.rotary_emb.inv_freq",)
 
 

@@ -15,6 +15,7 @@ from .parts import (
     EXPERTS,
     FURTHER,
     GATED,
+    GRANITE_MODULES,
     GRANITE_MOE,
     HEAD_NORMS,
     TOP,
@@ -472,23 +473,28 @@ NEMOTRON_H: dict[str, Any] = {
     "layers.{}.mixer.up_proj": "blk.{}.ffn_up",
     "layers.{}.mixer.down_proj": "blk.{}.ffn_down",
 }  # fmt: skip
+NEMOTRON_OUTER = ("backbone.", "model.")
+NEMOTRON_MODULES = {f"layers.{{}}.mixer.experts.{name}_proj": f"blk.{{}}.ffn_{name}_exps" for name in ("up", "down")}
 NEMOTRON_H_MOE: dict[str, Any] = {
     **NEMOTRON_H,
     "layers.{}.mixer.gate": "blk.{}.ffn_gate_inp",
     "layers.{}.mixer.gate.e_score_correction_bias": "blk.{}.exp_probs_b.bias",
     "layers.{}.mixer.experts.{}.up_proj": "blk.{}.ffn_up_exps",
     "layers.{}.mixer.experts.{}.down_proj": "blk.{}.ffn_down_exps",
-    "layers.{}.mixer.experts.up_proj": "blk.{}.ffn_up_exps",
-    "layers.{}.mixer.experts.down_proj": "blk.{}.ffn_down_exps",
+    **NEMOTRON_MODULES,
     "layers.{}.mixer.shared_experts.up_proj": "blk.{}.ffn_up_shexp",
     "layers.{}.mixer.shared_experts.down_proj": "blk.{}.ffn_down_shexp",
 }
 
+
 ROWS = [
-    Row("GraniteMoeHybridForCausalLM", "granitehybrid", granite_hybrid_names, granite_hybrid, dropped=DROPPED),
+    Row("GraniteMoeHybridForCausalLM", "granitehybrid", granite_hybrid_names, granite_hybrid, dropped=DROPPED,
+        modules=GRANITE_MODULES),
     Row("FalconH1ForCausalLM", "falcon-h1", FALCON_H1, falcon_h1, dropped=DROPPED),
-    Row("NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, nemotron_h, dropped=LATER, when=lambda c: not is_moe(c)),
-    Row("NemotronHForCausalLM", "nemotron_h_moe", NEMOTRON_H_MOE, nemotron_h_moe, dropped=LATER, when=is_moe),
+    Row("NemotronHForCausalLM", "nemotron_h", NEMOTRON_H, nemotron_h, dropped=LATER, when=lambda c: not is_moe(c),
+        outer=NEMOTRON_OUTER),
+    Row("NemotronHForCausalLM", "nemotron_h_moe", NEMOTRON_H_MOE, nemotron_h_moe, dropped=LATER, when=is_moe,
+        modules=NEMOTRON_MODULES, outer=NEMOTRON_OUTER),
     Row("MambaForCausalLM FalconMambaForCausalLM", "mamba", MAMBA, mamba),
     Row("Mamba2ForCausalLM", "mamba2", MAMBA2, mamba2),
     Row("Qwen3NextForCausalLM", "qwen3next", QWEN3_NEXT, qwen_next_moe, dropped=DROPPED, later=True),

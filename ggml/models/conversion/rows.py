@@ -21,6 +21,7 @@ from .parts import (
     EXPERTS,
     FURTHER,
     GATED,
+    GRANITE_MODULES,
     GRANITE_MOE,
     HEAD_NORMS,
     MIXTRAL,
@@ -31,6 +32,7 @@ from .parts import (
     Keys,
     Part,
     Row,
+    Share,
     by_head,
     every,
     falcon_heads,
@@ -827,6 +829,13 @@ def nomic_keys(c: Fields) -> Keys:
     return {**sizes(c), **layer_norms(c), **rotation(c), "attention.causal": False, **token_types(c)}
 
 
+NOMIC_MODULES: dict[str, Any] = {
+    **{f"layers.{{}}.self_attn.{name}_proj": Share("blk.{}.attn_qkv", i, 3) for i, name in enumerate("qkv")},
+    "layers.{}.self_attn.o_proj": "blk.{}.attn_output",
+    "layers.{}.mlp.up_proj": "blk.{}.ffn_up",
+    "layers.{}.mlp.gate_proj": "blk.{}.ffn_gate",
+    "layers.{}.mlp.down_proj": "blk.{}.ffn_down",
+}
 MODERN_BERT = {
     "embeddings.tok_embeddings": "token_embd",
     "embeddings.norm": "token_embd_norm",
@@ -853,6 +862,11 @@ JINA3 = {
     "encoder.layers.{}.mixer.Wqkv": "blk.{}.attn_qkv",
     "encoder.layers.{}.mixer.out_proj": "blk.{}.attn_output",
     "encoder.layers.{}.mlp.fc1": "blk.{}.ffn_up",
+}
+JINA3_MODULES = {
+    **{name: new for name, new in NOMIC_MODULES.items() if ".mlp." not in name},
+    "layers.{}.mlp.fc1": "blk.{}.ffn_up",
+    "layers.{}.mlp.fc2": "blk.{}.ffn_down",
 }
 NOMIC_MOE: dict[str, Any] = {
     **NOMIC,
@@ -933,13 +947,14 @@ QWEN2_ROW = Row("Qwen2ForCausalLM Qwen2Model", "qwen2", DECODER, qwen, dropped=D
 QWEN3_ROW = Row("Qwen3ForCausalLM Qwen3Model", "qwen3", {**DECODER, **HEAD_NORMS}, qwen, dropped=DROPPED)
 ROWS = [
     Row("LlamaForCausalLM MistralForCausalLM MixtralForCausalLM MobileLlamaForCausalLM", "llama",
-        {**DECODER, **PERMUTED, **MIXTRAL}, llama, dropped=DROPPED),
+        {**DECODER, **PERMUTED, **MIXTRAL}, llama, dropped=DROPPED,
+        modules={"layers.{}.mlp.gate": "blk.{}.ffn_gate_inp"}),
     QWEN2_ROW,
     QWEN3_ROW,
     Row("Qwen2MoeForCausalLM", "qwen2moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
     Row("Qwen3MoeForCausalLM", "qwen3moe", QWEN_MOE, qwen_moe, dropped=DROPPED),
     Row("Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration", "qwen2vl", DECODER, qwen_images,
-        dropped=DROPPED),
+        dropped=DROPPED, outer=("model.", "model.language_model.")),
     Row("Qwen3VLForConditionalGeneration", "qwen3vl", {**DECODER, **HEAD_NORMS}, qwen3_images, dropped=DROPPED),
     Row("Qwen3VLMoeForConditionalGeneration", "qwen3vlmoe", QWEN_MOE_FUSED, qwen3_moe_images, dropped=DROPPED),
     Row("Ernie4_5ForCausalLM", "ernie4_5", DECODER, llama, dropped=DROPPED),
@@ -954,7 +969,8 @@ ROWS = [
     Row("Llama4ForCausalLM Llama4ForConditionalGeneration", "llama4", LLAMA4, llama4, dropped=DROPPED),
     Row("HunYuanDenseV1ForCausalLM", "hunyuan-dense", HUNYUAN, hunyuan, dropped=DROPPED),
     Row("GraniteForCausalLM", "granite", {**DECODER, **PERMUTED}, granite, dropped=DROPPED),
-    Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, dropped=DROPPED),
+    Row("GraniteMoeForCausalLM GraniteMoeSharedForCausalLM", "granitemoe", GRANITE_MOE, granite, dropped=DROPPED,
+        modules=GRANITE_MODULES),
     Row("MiniCPMForCausalLM", "minicpm", {**DECODER, **PERMUTED}, minicpm, dropped=DROPPED),
     Row("PhimoeForCausalLM PhiMoEForCausalLM", "phimoe", {**DECODER, **MIXTRAL}, phimoe, dropped=DROPPED),
     Row("MiniCPM3ForCausalLM", "minicpm3", LATENT, minicpm3, dropped=DROPPED),
@@ -969,7 +985,8 @@ ROWS = [
     Row("PhiForCausalLM", "phi2", PHI2, phi2, dropped=DROPPED),
     Row("GPTNeoXForCausalLM", "gptneox", NEOX, neox,
         dropped=("layers.{}.attention.bias", "layers.{}.attention.masked_bias",
-                 "layers.{}.attention.rotary_emb.inv_freq")),
+                 "layers.{}.attention.rotary_emb.inv_freq"),
+        modules={"lm_head": "output"}),
     Row("StableLmForCausalLM", "stablelm", DECODER, stablelm, dropped=DROPPED),
     Row("Starcoder2ForCausalLM", "starcoder2", STARCODER2, starcoder2, dropped=DROPPED),
     Row("NemotronForCausalLM", "nemotron", plus_one(DECODER), nemotron, dropped=DROPPED),
@@ -991,10 +1008,10 @@ ROWS = [
         dropped=t5.UNUSED),
     Row("T5EncoderModel UMT5EncoderModel", "t5encoder", t5.NAMES, t5.encoder, dropped=t5.UNUSED),
     NOMIC_MOE_ROW,
-    Row("NomicBertModel", "nomic-bert", NOMIC, nomic_bert, dropped=HEADS),
+    Row("NomicBertModel", "nomic-bert", NOMIC, nomic_bert, dropped=HEADS, modules=NOMIC_MODULES),
     MODERN_BERT_ROW,
     Row("JinaBertModel JinaBertForMaskedLM", "jina-bert-v2", JINA2, jina_bert2, dropped=HEADS),
-    Row("JinaEmbeddingsV3Model", "jina-bert-v3", JINA3, jina_bert3, dropped=HEADS),
+    Row("JinaEmbeddingsV3Model", "jina-bert-v3", JINA3, jina_bert3, dropped=HEADS, modules=JINA3_MODULES),
 ]  # fmt: skip
 ROWS += [
     with_classes(row_of_class, classes, names)
