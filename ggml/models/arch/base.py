@@ -356,6 +356,13 @@ class Attention(Norms):
         zeros = ggml.ggml_new_tensor_2d(self.ctx, ggml.GGML_TYPE_F32, size, self.inputs.n_sequences)
         return ggml.ggml_fill(self.ctx, zeros, 0.0)
 
+    def states_and_places(self, layer: int, size: int) -> tuple[Tensor, Tensor]:
+        """The states of all sequences, [size, slots], and those of the batch among them, i32 [S]: nothing is copied."""
+        if self.caches is not None:
+            return self.caches[layer]["state"].tensor, self.inputs.slots
+        numbers = ggml.ggml_arange(self.ctx, 0, self.inputs.n_sequences, 1)
+        return self.state(layer, size), ggml.ggml_cast(self.ctx, numbers, ggml.GGML_TYPE_I32)
+
     def keep(self, layer: int, state: Tensor) -> None:
         """Keeps the states of a layer after the tokens of the batch, [size, S], for those that follow."""
         if self.caches is not None:

@@ -61,9 +61,9 @@ def scan(g, i, x, dt, b, c):
     a = g.weight(f"blk.{i}.ssm_a", own["state"] if g.config.arch == "mamba" else 1, heads)
     x, b, c = (by_sequence(g, t) for t in (x, b, c))
     dt = ggml.ggml_reshape_3d(ctx, dt, heads, tokens, sequences)
-    state = ggml.ggml_reshape_4d(ctx, g.state(i, own["state"] * own["inner"]), own["state"], size, heads, sequences)
-    numbers = ggml.ggml_cast(ctx, ggml.ggml_arange(ctx, 0, sequences, 1), ggml.GGML_TYPE_I32)
-    y = ggml.ggml_ssm_scan(ctx, state, x, dt, a, b, c, numbers)
+    states, places = g.states_and_places(i, own["state"] * own["inner"])
+    states = ggml.ggml_reshape_4d(ctx, states, own["state"], size, heads, states.contents.ne[1])
+    y = ggml.ggml_ssm_scan(ctx, states, x, dt, a, b, c, places)
     n_y, n_state = own["inner"] * g.n_tokens, own["inner"] * own["state"]
     g.keep(i, ggml.ggml_view_2d(ctx, y, n_state, sequences, 4 * n_state, 4 * n_y))
     return ggml.ggml_reshape_3d(ctx, ggml.ggml_view_1d(ctx, y, n_y, 0), size, heads, g.n_tokens)
