@@ -10,7 +10,7 @@ enum {
     GEMV_MAX_VECTORS = 8,           /* vectors up to which reading float rows without packing is faster; */
     GEMV_INT8_VECTORS = 2,          /* rows that unpack fast to panels of bytes; elsewhere GEMV_VECTORS */
     GEMV_LONG_K = 256,              /* sums of that many products are so long that GEMV_MAX_N vectors are worth it */
-    GEMV_MIN_BYTES = 8 << 10,     /* of a matrix that a thread claims at a time */
+    GEMV_MIN_BYTES = 32 << 10,    /* of a matrix that a thread claims at a time */
     GEMV_MAX_BYTES = 256 << 10,    /* for one vector */
     GEMV_CHUNK = 20 << 10,          /* bytes of a chunk of the vectors, */
     GEMV_BLOCK = 128 << 10,         /* of a block of rows, which stay in the second cache */
@@ -301,20 +301,30 @@ static int64_t gemv_piece(const gg_work *w, const gemm *g) {
     const int64_t size = gg_max(gg_min(even, most), GEMV_MIN_BYTES / row);
     return gg_ceil_div(gg_max(size, 1), step) * step;
 }
+static void gemv_part_of(const gemm *g, const gemv_vectors *v, int64_t i0, int64_t i1) {
+    if (g->a.pack == pack_along_k) gemv_by_rows(g, v, i0, i1);
+    else gemv_by_columns(g, v, i0, i1);
+}
+/* A single product on this thread; false: no memory. */
+static bool gemv_alone(const gemm *g) {
+    char *const own = gg_scratch(gemv_scratch(g));
+    gemv_vectors v;
+    if (!own) return false;
+    gemv_prepare(g, own, &v);
+    return gemv_part_of(g, &v, 0, g->m), true;
+}
 /* Each thread prepares the vectors for itself, which costs about as much as a row. */
 static bool gemv_run(const gg_work *w, const gemm *g) {
     char *const own = gg_scratch(gemv_scratch(g));
     if (!own) return false;
-    const bool by_rows = g->a.pack == pack_along_k;
     const int64_t batch = g->ne2 * g->ne3, size = w->nth == 1 ? g->m : gemv_piece(w, g), cuts = gg_ceil_div(g->m, size);
     int64_t ready = -1;
     gemm one = *g;
     gemv_vectors v;
     for (int64_t t; (t = gg_claim_piece(w, batch * cuts)) >= 0;) {
         if (t / cuts != ready) one = gemm_matrix(g, ready = t / cuts), gemv_prepare(&one, own, &v);
-        const int64_t i0 = t % cuts * size, i1 = gg_min(i0 + size, g->m);
-        if (by_rows) gemv_by_rows(&one, &v, i0, i1);
-        else gemv_by_columns(&one, &v, i0, i1);
+        const int64_t i0 = t % cuts * size;
+        gemv_part_of(&one, &v, i0, gg_min(i0 + size, g->m));
     }
     return true;
 }

@@ -106,8 +106,9 @@ static bool id_alone(const gg_work *w, const id_groups *all, int64_t matrices, i
     return 2 * w->nth * count <= left;
 }
 /* Computes g on the thread that comes first; false: no memory. */
-static bool id_run_alone(_Atomic int64_t *chunk, const gemm *g) {
+static bool id_run_alone(_Atomic int64_t *chunk, const gemm *g, bool vectors) {
     if (atomic_fetch_add_explicit(chunk, 1, memory_order_relaxed)) return true;
+    if (vectors) return gemv_alone(g);
     const gemm_tiling tiling = gemm_plan(g, 1, false);
     float *const scratch = gg_scratch((size_t)gemm_scratch_floats(g, &tiling) * sizeof(float));
     if (scratch) gemm_rows(g, &tiling, 0, tiling.rows, scratch);
@@ -138,12 +139,14 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
     const int64_t first = all->start[e], count = all->start[e + 1] - first, k = as->ne[along];
     const id_group p = {id_rows_of(b, ids, all->pair + first), id_rows_of(dst, ids, all->pair + first)};
     const gemm_src matrix = id_matrix(w->kernels, as, e, along);
+    const bool alone = id_alone(w, all, as->ne[2], e);
     if (count <= gemv_max_vectors(&matrix)) {      /* the matrix is read once for two vectors */
         int64_t i = 0;
         for (gemm g; i < count; i += g.n) {
             g = id_vectors(dst, &matrix, k, &p, i, count);
             if (!gemv_fits(&g)) break;
-            if (!id_run(w, all->chunk + as->ne[2] + first + i, &g, true)) return false;
+            _Atomic int64_t *const chunk = all->chunk + as->ne[2] + first + i;
+            if (!(alone ? id_run_alone(chunk, &g, true) : id_run(w, chunk, &g, true))) return false;
         }
         if (i == count) return true;
     }
@@ -152,7 +155,7 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
               .c = dst->data, .c_m = dst->nb[0], .c_at = id_c_at};
     gemm_use_ints(&g);
     gemm_prefetch_rows(&g);
-    return id_alone(w, all, as->ne[2], e) ? id_run_alone(all->chunk + e, &g) : id_run(w, all->chunk + e, &g, false);
+    return alone ? id_run_alone(all->chunk + e, &g, false) : id_run(w, all->chunk + e, &g, false);
 }
 static int matmul_id_run(const gg_work *w, ggml_tensor *dst, int along) {
     const ggml_tensor *as = dst->src[0];
