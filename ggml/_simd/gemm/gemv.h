@@ -11,7 +11,6 @@ enum {
     GEMV_INT8_VECTORS = 2,          /* rows that unpack fast to panels of bytes; elsewhere GEMV_VECTORS */
     GEMV_LONG_K = 256,              /* sums of that many products are so long that GEMV_MAX_N vectors are worth it */
     GEMV_MIN_BYTES = 32 << 10,    /* of a matrix that a thread claims at a time */
-    GEMV_MAX_BYTES = 256 << 10,    /* for one vector */
     GEMV_CHUNK = 20 << 10,          /* bytes of a chunk of the vectors, */
     GEMV_BLOCK = 128 << 10,         /* of a block of rows, which stay in the second cache */
     GEMV_BLOCK_NEAR = 16 << 10,     /* or, where vectors are few, in the first one */
@@ -292,14 +291,13 @@ static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64
 }
 
 /* The rows of a piece. Threads end at about the same time if pieces are small; each should take about a microsecond, as
- * claiming one takes a tenth of that. */
+ * claiming one takes a tenth of that. There are so few that a thread's own follow one another: at the end of a run of
+ * memory what was prefetched behind it is lost. */
 static int64_t gemv_piece(const gg_work *w, const gemm *g) {
     if (g->a.pack != pack_along_k) return gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 2 * 64) * 64;
     const int64_t row = gg_max((int64_t)gg_row_size(g->a.type, g->k), 1), step = GG_DOT_ROWS;
-    const int64_t even = gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 16);
-    const int64_t most = g->n == 1 ? GEMV_MAX_BYTES / row : even;
-    const int64_t size = gg_max(gg_min(even, most), GEMV_MIN_BYTES / row);
-    return gg_ceil_div(gg_max(size, 1), step) * step;
+    const int64_t even = gg_ceil_div(g->m * g->ne2 * g->ne3, GG_OWN_PIECES);
+    return gg_ceil_div(gg_max(gg_max(even, GEMV_MIN_BYTES / row), 1), step) * step;
 }
 static void gemv_part_of(const gemm *g, const gemv_vectors *v, int64_t i0, int64_t i1) {
     if (g->a.pack == pack_along_k) gemv_by_rows(g, v, i0, i1);

@@ -210,11 +210,10 @@ void gg_barrier(const gg_work *w) {
 }
 
 /* ---- pieces of a node -------------------------------------------------------------------------------------------- */
-/* Work stealing: w->chunk has a bit for each piece that is taken. Beyond 64 pieces it is a counter. */
-enum { MOST_PIECES = 64 };
+/* Work stealing: w->chunk has a bit for each piece that is taken. Beyond GG_OWN_PIECES it is a counter. */
 static inline uint64_t low_bits(int n) { return n < 64 ? ((uint64_t)1 << n) - 1 : ~(uint64_t)0; }   /* the lowest n */
 int64_t gg_claim_piece(const gg_work *w, int64_t n) {
-    if (w->nth == 1 || n > MOST_PIECES) {
+    if (w->nth == 1 || n > GG_OWN_PIECES) {
         const int64_t i = atomic_fetch_add_explicit(w->chunk, 1, memory_order_relaxed);
         return i < n ? i : -1;
     }

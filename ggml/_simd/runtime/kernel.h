@@ -151,9 +151,10 @@ int gg_fail(const ggml_tensor *node, const char *fmt, ...) __attribute__((format
 /* The same if memory is lacking ("no memory for ..."); returns GGML_STATUS_ALLOC_FAILED. */
 int gg_no_memory(const ggml_tensor *node, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Claims one of n pieces of a node for this thread, -1 when none is left: first its own, which are
- * contiguous and likely in its cache, then those of others from the end. More than 64 pieces are claimed in order. */
+/* Claims one of n pieces of a node for this thread, -1 when none is left: first its own, which are contiguous and
+ * likely in its cache, then those of others from the end. More than GG_OWN_PIECES are claimed in order. */
 int64_t gg_claim_piece(const gg_work *w, int64_t n);
+enum { GG_OWN_PIECES = 64 };
 /* Claims a chunk of [0, n) for this thread, at least `grain` long except the last one; false when none is left:
  * int64_t i0, i1; while (gg_claim_chunk(w, n, grain, &i0, &i1)) { ... i0..i1 ... } */
 bool gg_claim_chunk(const gg_work *w, int64_t n, int64_t grain, int64_t *i0, int64_t *i1);
