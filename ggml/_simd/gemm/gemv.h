@@ -176,11 +176,7 @@ static inline size_t gemv_scratch(const gemm *g) {
 
 /* x_i as f32: where it is, if it is that, else in tmp. */
 static const float *gemv_vector(const gemm_src *s, int64_t i, int64_t k, float *tmp) {
-    const bool packed = s->nb_k == (size_t)gg_types[s->type].bytes;
-    if (packed && s->type == GGML_TYPE_F32) return (const float *)pack_at(s, i, 0);
-    if (packed) s->kernels->to_f32[s->type](pack_at(s, i, 0), tmp, k);
-    else for (int64_t j = 0; j < k; j++) tmp[j] = pack_value(s->type, pack_at(s, i, j));
-    return tmp;
+    return pack_floats(s, s->offset ? s->data + s->offset(s, i) : pack_at(s, i, 0), k, tmp);
 }
 static inline int64_t gemv_part(const gemm *g, const gemv_vectors *v, int64_t part) { return g->n * part / v->parts; }
 static void gemv_pack(const gemm *g, gemv_vectors *v) {

@@ -4,8 +4,7 @@
  * group has a counter, by which threads claim it or its tasks. */
 #ifndef GG_OPS_MATMUL_ID_H
 #define GG_OPS_MATMUL_ID_H
-#include "../gemm/gemv.h"
-#include "../gemm/int8_groups.h"
+#include "../gemm/int8_few.h"
 
 /* A pair is an element of ids: pair i is ids[i % used, i / used]. The pairs of matrix e are pair[start[e]] to
  * pair[start[e + 1]]. Everything lies in the work memory of the node. */
@@ -52,24 +51,15 @@ static size_t id_row_offset(const id_rows *r, int64_t i) {
     const int64_t p = r->pair[i];
     return (size_t)(p % r->used % r->ne1) * r->nb1 + (size_t)(p / r->used) * r->nb2;
 }
-/* n elements, `step` bytes apart, as f32: in place, or in tmp. */
-static const float *id_floats(const gemm_src *s, const char *p, size_t step, int64_t n, float *tmp) {
-    const int type = s->type;
-    if (step != (size_t)gg_types[type].bytes)
-        for (int64_t i = 0; i < n; i++) tmp[i] = pack_value(type, p + (size_t)i * step);
-    else if (type == GGML_TYPE_F32) return (const float *)p;
-    else s->kernels->to_f32[type](p, tmp, n);
-    return tmp;
-}
 /* x_i is the row of pair i. */
+static size_t id_offset(const gemm_src *s, int64_t i) { return id_row_offset(s->context, i); }
 static void pack_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     float tmp[VW][KC] __attribute__((aligned(64)));
     for (int g = 0; g < n; g += VW) {
         const float *row[VW];
         for (int i = 0; i < VW; i++) {
             if (g + i >= n) { row[i] = row[0]; continue; }
-            const char *p = s->data + id_row_offset(s->context, i0 + g + i) + (size_t)k0 * s->nb_k;
-            row[i] = id_floats(s, p, s->nb_k, kn, tmp[i]);
+            row[i] = pack_floats(s, s->data + s->offset(s, i0 + g + i) + (size_t)k0 * s->nb_k, kn, tmp[i]);
         }
         pack_transpose(row, kn, pack_lane(out, g, kn, width), width);
     }
@@ -79,7 +69,7 @@ static void pack_across_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, 
     float tmp[MC];
     for (int k = 0; k < kn; k++) {
         const char *p = s->data + id_row_offset(s->context, k0 + k) + (size_t)i0 * s->nb_i;
-        pack_one_k(id_floats(s, p, s->nb_i, n, tmp), n, out + k * width, kn, width);
+        pack_one_k(pack_floats(s, p, n, tmp), n, out + k * width, kn, width);
     }
 }
 static id_rows id_rows_of(const ggml_tensor *t, const ggml_tensor *ids, const int64_t *pair) {
@@ -87,7 +77,8 @@ static id_rows id_rows_of(const ggml_tensor *t, const ggml_tensor *ids, const in
 }
 static gemm_src id_src(const gg_kernels *k, const ggml_tensor *t, const void *rows, gemm_pack_fn pack) {
     return (gemm_src){.data = t->data, .type = t->type, .kernels = k, .nb_i = t->nb[0], .nb_k = t->nb[0], .share2 = 1,
-                      .share3 = 1, .pack = pack, .panels = pack == pack_across_pairs ? MC / MR : 1, .context = rows};
+                      .share3 = 1, .pack = pack, .offset = pack == pack_pairs ? id_offset : NULL,
+                      .panels = pack == pack_across_pairs ? MC / MR : 1, .context = rows};
 }
 static gemm_src id_matrix(const gg_kernels *k, const ggml_tensor *as, int64_t e, int along) {
     gemm_src s = gemm_tensor(k, as, along, as);
@@ -98,6 +89,13 @@ static bool id_run(const gg_work *w, _Atomic int64_t *chunk, const gemm *g, bool
     gg_work own = *w;
     own.chunk = chunk;
     return vectors ? gemv_run(&own, g) : gemm_run(&own, g, NULL);
+}
+/* alone: on the thread that comes first. */
+static bool id_run_few(const gg_work *w, _Atomic int64_t *chunk, const gemm *g, bool alone) {
+    gg_work own = *w;
+    own.chunk = chunk;
+    if (alone) own.ith = 0, own.nth = 1;
+    return few_run(&own, g);
 }
 
 /* Whether one thread computes the product of group e: what is left then for the others is large enough. */
@@ -138,21 +136,23 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
     const int64_t first = all->start[e], count = all->start[e + 1] - first, k = as->ne[along];
     const id_group p = {id_rows_of(b, ids, all->pair + first), id_rows_of(dst, ids, all->pair + first)};
     const gemm_src matrix = id_matrix(w->kernels, as, e, along);
-    if (count <= gemv_max_vectors(&matrix)) {      /* the matrix is read once for two vectors */
-        int64_t i = 0;
-        for (gemm g; i < count; i += g.n) {
-            g = id_vectors(dst, &matrix, k, &p, i, count);
-            if (!gemv_fits(&g)) break;
-            if (!id_run(w, all->chunk + as->ne[2] + first + i, &g, true)) return false;
-        }
-        if (i == count) return true;
-    }
     gemm g = {.m = dst->ne[0], .n = count, .k = k, .ne2 = 1, .ne3 = 1, .a = matrix,
               .b = id_src(w->kernels, b, &p, pack_pairs),
               .c = dst->data, .c_m = dst->nb[0], .c_at = id_c_at};
+    const bool alone = id_alone(w, all, as->ne[2], e);
+    if (few_fits(&g)) return id_run_few(w, all->chunk + e, &g, alone);
+    if (count <= gemv_max_vectors(&matrix)) {      /* the matrix is read once for two vectors */
+        int64_t i = 0;
+        for (gemm v; i < count; i += v.n) {
+            v = id_vectors(dst, &matrix, k, &p, i, count);
+            if (!gemv_fits(&v)) break;
+            if (!id_run(w, all->chunk + as->ne[2] + first + i, &v, true)) return false;
+        }
+        if (i == count) return true;
+    }
     gemm_use_ints(&g);
     gemm_prefetch_rows(&g);
-    return id_alone(w, all, as->ne[2], e) ? id_run_alone(all->chunk + e, &g) : id_run(w, all->chunk + e, &g, false);
+    return alone ? id_run_alone(all->chunk + e, &g) : id_run(w, all->chunk + e, &g, false);
 }
 static int matmul_id_run(const gg_work *w, ggml_tensor *dst, int along) {
     const ggml_tensor *as = dst->src[0];
