@@ -14,6 +14,8 @@
  *   GEMV_NR  the columns of the register tile of that product, which has four rows: the sums fit into the registers.
  *   IN_PLACE_MIN_N, IN_PLACE_MAX_N  columns by which a matrix of floats is multiplied in place (in_place.h); where
  *            IN_PLACE_MAX_N is 0, it never is.
+ *   FEW_MAX_N  the most columns by which a quantised matrix is multiplied without panels of rows (int8_few.h), where
+ *            its type allows that; 0: it never is.
  *   KC       elements of k that are unpacked at a time. It is a multiple of the block of every type, so that rows are
  *            divided between blocks. A panel is a few times as deep.
  *   MC       rows of a that are packed at a time where neighbouring rows are contiguous. Elsewhere MR rows are.

@@ -175,11 +175,7 @@ static inline size_t gemv_scratch(const gemm *g) {
 
 /* x_i as f32: where it is, if it is that, else in tmp. */
 static const float *gemv_vector(const gemm_src *s, int64_t i, int64_t k, float *tmp) {
-    const bool packed = s->nb_k == (size_t)gg_types[s->type].bytes;
-    if (packed && s->type == GGML_TYPE_F32) return (const float *)pack_at(s, i, 0);
-    if (packed) s->kernels->to_f32[s->type](pack_at(s, i, 0), tmp, k);
-    else for (int64_t j = 0; j < k; j++) tmp[j] = pack_value(s->type, pack_at(s, i, j));
-    return tmp;
+    return pack_floats(s, s->offset ? s->data + s->offset(s, i) : pack_at(s, i, 0), k, tmp);
 }
 static inline int64_t gemv_part(const gemm *g, const gemv_vectors *v, int64_t part) { return g->n * part / v->parts; }
 static void gemv_pack(const gemm *g, gemv_vectors *v) {
@@ -293,36 +289,27 @@ static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64
 /* The rows of a piece. Threads end at about the same time if pieces are small; each should take about a microsecond, as
  * claiming one takes a tenth of that. There are so few that a thread's own follow one another: at the end of a run of
  * memory what was prefetched behind it is lost. */
-static int64_t gemv_piece(const gg_work *w, const gemm *g) {
+static int64_t gemv_piece(const gg_work *w, const gemm *g, int64_t step) {
+    if (w->nth == 1) return g->m;
     if (g->a.pack != pack_along_k) return gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 2 * 64) * 64;
-    const int64_t row = gg_max((int64_t)gg_row_size(g->a.type, g->k), 1), step = GG_DOT_ROWS;
+    const int64_t row = gg_max((int64_t)gg_row_size(g->a.type, g->k), 1);
     const int64_t even = gg_ceil_div(g->m * g->ne2 * g->ne3, GG_OWN_PIECES);
     return gg_ceil_div(gg_max(gg_max(even, GEMV_MIN_BYTES / row), 1), step) * step;
-}
-static void gemv_part_of(const gemm *g, const gemv_vectors *v, int64_t i0, int64_t i1) {
-    if (g->a.pack == pack_along_k) gemv_by_rows(g, v, i0, i1);
-    else gemv_by_columns(g, v, i0, i1);
-}
-/* A single product on this thread; false: no memory. */
-static bool gemv_alone(const gemm *g) {
-    char *const own = gg_scratch(gemv_scratch(g));
-    gemv_vectors v;
-    if (!own) return false;
-    gemv_prepare(g, own, &v);
-    return gemv_part_of(g, &v, 0, g->m), true;
 }
 /* Each thread prepares the vectors for itself, which costs about as much as a row. */
 static bool gemv_run(const gg_work *w, const gemm *g) {
     char *const own = gg_scratch(gemv_scratch(g));
     if (!own) return false;
-    const int64_t batch = g->ne2 * g->ne3, size = w->nth == 1 ? g->m : gemv_piece(w, g), cuts = gg_ceil_div(g->m, size);
+    const bool by_rows = g->a.pack == pack_along_k;
+    const int64_t batch = g->ne2 * g->ne3, size = gemv_piece(w, g, GG_DOT_ROWS), cuts = gg_ceil_div(g->m, size);
     int64_t ready = -1;
     gemm one = *g;
     gemv_vectors v;
     for (int64_t t; (t = gg_claim_piece(w, batch * cuts)) >= 0;) {
         if (t / cuts != ready) one = gemm_matrix(g, ready = t / cuts), gemv_prepare(&one, own, &v);
-        const int64_t i0 = t % cuts * size;
-        gemv_part_of(&one, &v, i0, gg_min(i0 + size, g->m));
+        const int64_t i0 = t % cuts * size, i1 = gg_min(i0 + size, g->m);
+        if (by_rows) gemv_by_rows(&one, &v, i0, i1);
+        else gemv_by_columns(&one, &v, i0, i1);
     }
     return true;
 }

@@ -23,6 +23,7 @@ struct gemm_src {
     size_t nb2, nb3;                /* bytes to the next matrix of a batch */
     int64_t share2, share3;         /* consecutive matrices of the batch that share one (broadcasting) */
     gemm_pack_fn pack;
+    size_t (*offset)(const gemm_src *s, int64_t i);     /* bytes from data to x_i; NULL: i * nb_i */
     int32_t panels;                 /* panels of a that one call packs */
     int32_t step;                   /* elements of k of a step of panels of integers */
     bool ahead;                     /* micro-kernels prefetch the rows of the next panel */
@@ -41,6 +42,15 @@ static inline float pack_value(int type, const void *p) {
     if (type == GGML_TYPE_F32) return memcpy(&f, p, 4), f;
     memcpy(&h, p, 2);
     return type == GGML_TYPE_F16 ? gg_f16_to_f32(h) : gg_bf16_to_f32(h);
+}
+
+/* n elements from p on, nb_k bytes apart, as f32: where they are, or in tmp. */
+static const float *pack_floats(const gemm_src *s, const char *p, int64_t n, float *tmp) {
+    if (s->nb_k != (size_t)gg_types[s->type].bytes)
+        for (int64_t i = 0; i < n; i++) tmp[i] = pack_value(s->type, p + (size_t)i * s->nb_k);
+    else if (s->type == GGML_TYPE_F32) return (const float *)p;
+    else s->kernels->to_f32[s->type](p, tmp, n);
+    return tmp;
 }
 
 /* The address of vector i in its panel. */

@@ -1,9 +1,8 @@
 /* Matrix products: MUL_MAT, OUT_PROD and MUL_MAT_ID (matmul_id.h). They describe their operands; gemm/ computes. */
 #ifndef GG_OPS_MATMUL_H
 #define GG_OPS_MATMUL_H
-#include "../gemm/gemv.h"
 #include "../gemm/in_place.h"
-#include "../gemm/int8_groups.h"
+#include "../gemm/int8_few.h"
 #include "matmul_bytes.h"
 #include "matmul_id.h"
 
@@ -55,7 +54,7 @@ static inline gemm matmul_problem(const gg_kernels *kernels, const ggml_tensor *
     matmul_merge(&g);
     gemm t = gemm_swapped(&g);
     if (g.bias) g.finish = matmul_bias_rows, t.finish = matmul_bias_columns;
-    if (gemv_fits(&g) || in_place_fits(&g)) return g;
+    if (few_fits(&g) || gemv_fits(&g) || in_place_fits(&g)) return g;
     if (gemv_fits(&t)) return t;
     const int64_t cost = gg_ceil_div(g.m, VW) * g.n, swapped = gg_ceil_div(t.m, VW) * t.n;
     return 8 * cost > 9 * swapped ? t : g;
@@ -66,7 +65,7 @@ static bool matmul_in_place(const ggml_tensor *dst) {
     return in_place_fits(&g);
 }
 /* Whether the threads pack b together: several of them need it, and it is large enough to be worth a barrier. Never
- * true where matmul_problem swaps the operands, gemv_fits or in_place_fits. */
+ * true where matmul_problem swaps the operands, few_fits, gemv_fits or in_place_fits. */
 enum {
     SHARED_LEAST = 1 << 16,         /* least elements of b, */
     SHARED_MOST = 32 << 20,         /* most bytes of its panels, */
@@ -96,10 +95,11 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     if (!pack_type_ok(w->kernels, a) || !gg_is_float(b))
         return gg_fail(dst, "no product of %s and %s", gg_types[a].name, gg_types[b].name);
     gemm g = matmul_problem(w->kernels, dst, along);
-    const bool vectors = gemv_fits(&g), in_place = in_place_fits(&g);
-    if (!vectors && !in_place && !g.exact) gemm_use_ints(&g);
+    const bool few = few_fits(&g), vectors = gemv_fits(&g), in_place = in_place_fits(&g);
+    if (!few && !vectors && !in_place && !g.exact) gemm_use_ints(&g);
     gemm_shared *const shared = matmul_shares(dst, w->nth) ? w->wdata : NULL;
-    const bool ok = in_place ? in_place_run(w, &g) : vectors ? gemv_run(w, &g) : gemm_run(w, &g, shared);
+    const bool ok = few ? few_run(w, &g) : in_place ? in_place_run(w, &g) : vectors ? gemv_run(w, &g)
+                  : gemm_run(w, &g, shared);
     return ok ? GGML_STATUS_SUCCESS : gg_no_memory(dst, "no memory for panels");
 }
 

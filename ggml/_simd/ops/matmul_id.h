@@ -4,8 +4,7 @@
  * group has a counter, by which threads claim it or its tasks. */
 #ifndef GG_OPS_MATMUL_ID_H
 #define GG_OPS_MATMUL_ID_H
-#include "../gemm/gemv.h"
-#include "../gemm/int8_groups.h"
+#include "../gemm/int8_few.h"
 
 /* A pair is an element of ids: pair i is ids[i % used, i / used]. The pairs of matrix e are pair[start[e]] to
  * pair[start[e + 1]]. Everything lies in the work memory of the node. */
@@ -52,24 +51,15 @@ static size_t id_row_offset(const id_rows *r, int64_t i) {
     const int64_t p = r->pair[i];
     return (size_t)(p % r->used % r->ne1) * r->nb1 + (size_t)(p / r->used) * r->nb2;
 }
-/* n elements, `step` bytes apart, as f32: in place, or in tmp. */
-static const float *id_floats(const gemm_src *s, const char *p, size_t step, int64_t n, float *tmp) {
-    const int type = s->type;
-    if (step != (size_t)gg_types[type].bytes)
-        for (int64_t i = 0; i < n; i++) tmp[i] = pack_value(type, p + (size_t)i * step);
-    else if (type == GGML_TYPE_F32) return (const float *)p;
-    else s->kernels->to_f32[type](p, tmp, n);
-    return tmp;
-}
 /* x_i is the row of pair i. */
+static size_t id_offset(const gemm_src *s, int64_t i) { return id_row_offset(s->context, i); }
 static void pack_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     float tmp[VW][KC] __attribute__((aligned(64)));
     for (int g = 0; g < n; g += VW) {
         const float *row[VW];
         for (int i = 0; i < VW; i++) {
             if (g + i >= n) { row[i] = row[0]; continue; }
-            const char *p = s->data + id_row_offset(s->context, i0 + g + i) + (size_t)k0 * s->nb_k;
-            row[i] = id_floats(s, p, s->nb_k, kn, tmp[i]);
+            row[i] = pack_floats(s, s->data + s->offset(s, i0 + g + i) + (size_t)k0 * s->nb_k, kn, tmp[i]);
         }
         pack_transpose(row, kn, pack_lane(out, g, kn, width), width);
     }
@@ -79,7 +69,7 @@ static void pack_across_pairs(const gemm_src *s, int64_t i0, int n, int64_t k0, 
     float tmp[MC];
     for (int k = 0; k < kn; k++) {
         const char *p = s->data + id_row_offset(s->context, k0 + k) + (size_t)i0 * s->nb_i;
-        pack_one_k(id_floats(s, p, s->nb_i, n, tmp), n, out + k * width, kn, width);
+        pack_one_k(pack_floats(s, p, n, tmp), n, out + k * width, kn, width);
     }
 }
 static id_rows id_rows_of(const ggml_tensor *t, const ggml_tensor *ids, const int64_t *pair) {
@@ -87,28 +77,32 @@ static id_rows id_rows_of(const ggml_tensor *t, const ggml_tensor *ids, const in
 }
 static gemm_src id_src(const gg_kernels *k, const ggml_tensor *t, const void *rows, gemm_pack_fn pack) {
     return (gemm_src){.data = t->data, .type = t->type, .kernels = k, .nb_i = t->nb[0], .nb_k = t->nb[0], .share2 = 1,
-                      .share3 = 1, .pack = pack, .panels = pack == pack_across_pairs ? MC / MR : 1, .context = rows};
+                      .share3 = 1, .pack = pack, .offset = pack == pack_pairs ? id_offset : NULL,
+                      .panels = pack == pack_across_pairs ? MC / MR : 1, .context = rows};
 }
 static gemm_src id_matrix(const gg_kernels *k, const ggml_tensor *as, int64_t e, int along) {
     gemm_src s = gemm_tensor(k, as, along, as);
     s.data += (size_t)e * as->nb[2];
     return s;
 }
-static bool id_run(const gg_work *w, _Atomic int64_t *chunk, const gemm *g, bool vectors) {
+/* alone: on the thread that comes first, for which few_run and gemv_run take the whole as one piece. */
+typedef bool (*id_run_fn)(const gg_work *w, const gemm *g);
+static bool id_run(const gg_work *w, _Atomic int64_t *chunk, const gemm *g, id_run_fn run, bool alone) {
     gg_work own = *w;
     own.chunk = chunk;
-    return vectors ? gemv_run(&own, g) : gemm_run(&own, g, NULL);
+    if (alone) own.ith = 0, own.nth = 1;
+    return run(&own, g);
 }
+static bool id_panels(const gg_work *w, const gemm *g) { return gemm_run(w, g, NULL); }
 
 /* Whether one thread computes the product of group e: what is left then for the others is large enough. */
 static bool id_alone(const gg_work *w, const id_groups *all, int64_t matrices, int64_t e) {
     const int64_t count = all->start[e + 1] - all->start[e], left = all->start[matrices] - all->start[e];
     return 2 * w->nth * count <= left;
 }
-/* Computes g on the thread that comes first; false: no memory. */
-static bool id_run_alone(_Atomic int64_t *chunk, const gemm *g, bool vectors) {
+/* Computes g by panels on the thread that comes first; false: no memory. */
+static bool id_panels_alone(_Atomic int64_t *chunk, const gemm *g) {
     if (atomic_fetch_add_explicit(chunk, 1, memory_order_relaxed)) return true;
-    if (vectors) return gemv_alone(g);
     const gemm_tiling tiling = gemm_plan(g, 1, false);
     float *const scratch = gg_scratch((size_t)gemm_scratch_floats(g, &tiling) * sizeof(float));
     if (scratch) gemm_rows(g, &tiling, 0, tiling.rows, scratch);
@@ -139,23 +133,23 @@ static bool id_product(const gg_work *w, ggml_tensor *dst, int along, const id_g
     const int64_t first = all->start[e], count = all->start[e + 1] - first, k = as->ne[along];
     const id_group p = {id_rows_of(b, ids, all->pair + first), id_rows_of(dst, ids, all->pair + first)};
     const gemm_src matrix = id_matrix(w->kernels, as, e, along);
-    const bool alone = id_alone(w, all, as->ne[2], e);
-    if (count <= gemv_max_vectors(&matrix)) {      /* the matrix is read once for two vectors */
-        int64_t i = 0;
-        for (gemm g; i < count; i += g.n) {
-            g = id_vectors(dst, &matrix, k, &p, i, count);
-            if (!gemv_fits(&g)) break;
-            _Atomic int64_t *const chunk = all->chunk + as->ne[2] + first + i;
-            if (!(alone ? id_run_alone(chunk, &g, true) : id_run(w, chunk, &g, true))) return false;
-        }
-        if (i == count) return true;
-    }
     gemm g = {.m = dst->ne[0], .n = count, .k = k, .ne2 = 1, .ne3 = 1, .a = matrix,
               .b = id_src(w->kernels, b, &p, pack_pairs),
               .c = dst->data, .c_m = dst->nb[0], .c_at = id_c_at};
+    const bool alone = id_alone(w, all, as->ne[2], e);
+    if (few_fits(&g)) return id_run(w, all->chunk + e, &g, few_run, alone);
+    if (count <= gemv_max_vectors(&matrix)) {      /* the matrix is read once for two vectors */
+        int64_t i = 0;
+        for (gemm v; i < count; i += v.n) {
+            v = id_vectors(dst, &matrix, k, &p, i, count);
+            if (!gemv_fits(&v)) break;
+            if (!id_run(w, all->chunk + as->ne[2] + first + i, &v, gemv_run, alone)) return false;
+        }
+        if (i == count) return true;
+    }
     gemm_use_ints(&g);
     gemm_prefetch_rows(&g);
-    return alone ? id_run_alone(all->chunk + e, &g, false) : id_run(w, all->chunk + e, &g, false);
+    return alone ? id_panels_alone(all->chunk + e, &g) : id_run(w, all->chunk + e, &g, id_panels, false);
 }
 static int matmul_id_run(const gg_work *w, ggml_tensor *dst, int along) {
     const ggml_tensor *as = dst->src[0];
@@ -189,7 +183,7 @@ static int op_MUL_MAT_ID_BACK_AS(const gg_work *w, ggml_tensor *dst) {
                         .a = id_src(w->kernels, b, &x, pack_across_pairs),
                         .b = id_src(w->kernels, g, &y, pack_across_pairs),
                         .c = (char *)dst->data + (size_t)e * dst->nb[2], .c_m = dst->nb[0], .c_n = dst->nb[1]};
-        if (!id_run(w, all.chunk + e, &p, false)) return gg_no_memory(dst, "no memory for panels");
+        if (!id_run(w, all.chunk + e, &p, id_panels, false)) return gg_no_memory(dst, "no memory for panels");
     }
     return GGML_STATUS_SUCCESS;
 }

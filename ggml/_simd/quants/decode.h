@@ -62,7 +62,6 @@ INLINED void nvfp4_scales(const void *b, float *d) {
 INLINED float q4_1_min(const void *b) { return gg_half_of_two(b, 1); }
 INLINED float q5_1_min(const void *b) { return gg_half_of_two(b, 1); }
 
-/* <t>_pack: where words are packed in columns, else NULL */
 #ifdef GG_VEC_COLUMNS
 INLINED void q4_0_words(vi *w, const char *b, size_t nb) { vc_nibbles(w, b + offsetof(block_q4_0, qs), nb); }
 INLINED void q4_1_words(vi *w, const char *b, size_t nb) { vc_nibbles(w, b + offsetof(block_q4_1, qs), nb); }
@@ -87,27 +86,25 @@ INLINED void iq4_nl_words(vi *w, const char *b, size_t nb) {
     vc_nibbles(w, b + offsetof(block_iq4_nl, qs), nb);
     for (int q = 0; q < 8; q++) w[q] = vc_flip_signs(vc_lut(gg_levels_iq4nl, w[q]));
 }
-#define PACK(t, MINIMA) \
-    static void t##_pack(const char *x, size_t nb, int64_t n, float *out, int width) { \
-        small_pack(sizeof(block_##t), t##_words, MINIMA, x, nb, n, out, width); \
-    }
-PACK(q4_0, false) PACK(q4_1, true) PACK(q5_0, false) PACK(q5_1, true) PACK(q8_0, false) PACK(iq4_nl, false)
-#undef PACK
-#define PACKED(t) t##_pack
-#else
-#define PACKED(t) NULL
+#define GROUPS(t, MINIMA) \
+    INLINED void t##_groups(const char *x, size_t nb, int64_t n, group_fn group, void *to) { \
+        small_groups(sizeof(block_##t), t##_words, MINIMA, x, nb, n, group, to); \
+    } \
+    GROUPED(t, 32, 2)
+GROUPS(q4_0, false) GROUPS(q4_1, true) GROUPS(q5_0, false) GROUPS(q5_1, true) GROUPS(q8_0, false) GROUPS(iq4_nl, false)
+#undef GROUPS
 #endif
 
-SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL, true, PACKED(q4_0))
-SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL, true, PACKED(q4_1))
-SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, NULL, true, PACKED(q5_0))
-SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, NULL, true, PACKED(q5_1))
-SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL, true, PACKED(q8_0))
-SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL, true, PACKED(iq4_nl))
-SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL, false, NULL)
-SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL, false, NULL)
-SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus, false, NULL)
-SMALL_TYPE(q2_0, 2, 1, NULL, 0, 3, false, NULL, false, NULL)
+SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL, true, PACKED)
+SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL, true, PACKED)
+SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, NULL, true, PACKED)
+SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, NULL, true, PACKED)
+SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL, true, PACKED)
+SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL, true, PACKED)
+SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL, false, UNPACKED)
+SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL, false, UNPACKED)
+SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus, false, UNPACKED)
+SMALL_TYPE(q2_0, 2, 1, NULL, 0, 3, false, NULL, false, UNPACKED)
 
 /* ---- bytes in 64-bit words -------------------------------------------------------------------------------------- */
 INLINED uint64_t load_u64(const void *p) { uint64_t u; memcpy(&u, p, 8); return u; }
@@ -177,13 +174,14 @@ K4_SCALES(q4_K) K4_SCALES(q5_K)
 #undef K4_SCALES
 INLINED k_scales q6_K_scales(const void *b) { return scales_only(vs_load_i8(((const block_q6_K *)b)->scales)); }
 
-K_TYPE(q2_K, 1, 16, 0, NULL, q2_K_dmin, 0, 3, q2_K_shifted, NULL, NULL, 9)
-K_TYPE(q3_K, 1, 16, 4, NULL, NULL, 0, 7, NULL, NULL, NULL, 7)
+K_TYPE(q2_K, 1, 16, 0, NULL, q2_K_dmin, 0, 3, q2_K_shifted, UNPACKED, NULL, 9)
+K_TYPE(q3_K, 1, 16, 4, NULL, NULL, 0, 7, NULL, UNPACKED, NULL, 7)
 #ifdef GG_VEC_COLUMNS
 /* w & mask, for all bytes */
 INLINED vi vc_mask(vi w, int mask) { return vi_and(w, vi_set1(mask * 0x01010101)); }
 /* Q4_K and, with `five`, Q5_K */
-INLINED void k4_pack(const bool five, const int bytes, const char *x, size_t nb, int64_t n, float *out, int width) {
+INLINED void k4_groups(const bool five, const int bytes, const char *x, size_t nb, int64_t n, group_fn group,
+                       void *to) {
     for (const char *end = x + n / 256 * bytes; x < end; x += bytes) {
         vi head[4], fifth[8], codes[8];
         vc_load4(head, x, nb);                              /* d and dmin, then the scales (gg_k4_pack) */
@@ -192,58 +190,65 @@ INLINED void k4_pack(const bool five, const int bytes, const char *x, size_t nb,
         scale[1] = vi_or(scale[1], vi_shl(vc_mask(vi_srl(head[1], 6), 3), 4));
         min[1] = vi_or(vc_mask(vi_srl(head[3], 4), 15), vi_shl(vc_mask(vi_srl(head[2], 6), 3), 4));
         for (int q = 0; five && q < 8; q += 4) vc_load4(fifth + q, x + 16 + 4 * q, nb);
+#pragma GCC unroll 1
+        for (int i = 0; i < 4; i++) {
+            for (int q = 0; q < 8; q += 4) vc_load4(codes + q, x + bytes - 128 + 32 * i + 4 * q, nb);
+#pragma GCC unroll 2
+            for (int j = 0; j < 2; j++) {
+                vi w[8];
 #pragma GCC unroll 8
-        for (int j = 0; j < 8; j++, out += 10 * width) {
-            const char *const qs = x + bytes - 128 + j / 2 * 32;
-            for (int q = 0; j % 2 == 0 && q < 8; q += 4) vc_load4(codes + q, qs + 4 * q, nb);
-#pragma GCC unroll 8
-            for (int q = 0; q < 8; q++) {
-                vi w = vc_mask(vi_srl(codes[q], j % 2 * 4), 15);
-                if (five) w = vi_or(w, vi_shl(vc_mask(vi_srl(fifth[q], j), 1), 4));
-                vf_store(out + q * width, vi_float(w));
+                for (int q = 0; q < 8; q++) {
+                    w[q] = vc_mask(vi_srl(codes[q], 4 * j), 15);
+                    if (!five) continue;
+                    w[q] = vi_or(w[q], vi_shl(vc_mask(fifth[q], 1), 4));
+                    fifth[q] = vi_srl(fifth[q], 1);
+                }
+                const vf s = vi_to_vf(vi_and(scale[0], vi_set1(255))), m = vi_to_vf(vi_and(min[0], vi_set1(255)));
+                group(to, 8, true, w, vf_mul(s, d), vf_mul(m, dmin));
+                scale[0] = vi_srl(scale[0], 8), min[0] = vi_srl(min[0], 8);
             }
-            const vi s = vi_and(vi_srl(scale[j / 4], j % 4 * 8), vi_set1(255));
-            const vi m = vi_and(vi_srl(min[j / 4], j % 4 * 8), vi_set1(255));
-            vf_store(out + 8 * width, vf_mul(vi_to_vf(s), d));
-            vf_store(out + 9 * width, vf_mul(vi_to_vf(m), dmin));
+            if (i == 1) scale[0] = scale[1], min[0] = min[1];
         }
     }
 }
-static void q4_K_pack(const char *x, size_t nb, int64_t n, float *out, int width) {
-    k4_pack(false, sizeof(block_q4_K), x, nb, n, out, width);
+INLINED void q4_K_groups(const char *x, size_t nb, int64_t n, group_fn group, void *to) {
+    k4_groups(false, sizeof(block_q4_K), x, nb, n, group, to);
 }
-static void q5_K_pack(const char *x, size_t nb, int64_t n, float *out, int width) {
-    k4_pack(true, sizeof(block_q5_K), x, nb, n, out, width);
+INLINED void q5_K_groups(const char *x, size_t nb, int64_t n, group_fn group, void *to) {
+    k4_groups(true, sizeof(block_q5_K), x, nb, n, group, to);
 }
-static void q6_K_pack(const char *x, size_t nb, int64_t n, float *out, int width) {
+INLINED void q6_K_groups(const char *x, size_t nb, int64_t n, group_fn group, void *to) {
     for (const char *end = x + n / 256 * sizeof(block_q6_K); x < end; x += sizeof(block_q6_K)) {
         const vf d = vc_half(vc_load(x + offsetof(block_q6_K, d) - 2, nb), 1);
         vi scales[4], low[16], high[8];
         vc_load4(scales, x + offsetof(block_q6_K, scales), nb);
+#pragma GCC unroll 1
         for (int h = 0; h < 2; h++) {
             const char *const ql = x + offsetof(block_q6_K, ql) + 64 * h;
             const char *const qh = x + offsetof(block_q6_K, qh) + 32 * h;
             for (int q = 0; q < 16; q += 4) vc_load4(low + q, ql + 4 * q, nb);
             for (int q = 0; q < 8; q += 4) vc_load4(high + q, qh + 4 * q, nb);
 #pragma GCC unroll 8
-            for (int i = 0; i < 8; i++, out += 5 * width) {     /* groups of 16 elements */
+            for (int i = 0; i < 8; i++) {                       /* groups of 16 elements */
                 const int j = i / 2;
+                vi w[4];
 #pragma GCC unroll 4
                 for (int q = i % 2 * 4, k = 0; k < 4; k++, q++) {
                     const vi top = vi_shl(vc_mask(vi_srl(high[q], 2 * j), 3), 4);
-                    vf_store(out + k * width, vi_float(vi_or(vc_mask(vi_srl(low[j % 2 * 8 + q], j / 2 * 4), 15), top)));
+                    w[k] = vi_or(vc_mask(vi_srl(low[j % 2 * 8 + q], j / 2 * 4), 15), top);
                 }
-                const vi s = vi_sra(vi_shl(scales[2 * h + i / 4], 24 - i % 4 * 8), 24);
-                vf_store(out + 4 * width, vf_mul(vi_to_vf(s), d));
+                const vf s = vi_to_vf(vi_sra(vi_shl(scales[2 * h + i / 4], 24 - i % 4 * 8), 24));
+                group(to, 4, false, w, vf_mul(s, d), vf_zero());
             }
         }
     }
 }
+GROUPED(q4_K, 32, 1) GROUPED(q5_K, 32, 1) GROUPED(q6_K, 16, 2)
 #endif
 
-K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL, PACKED(q4_K), q4_K_eight, 0)
-K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL, PACKED(q5_K), q5_K_eight, 0)
-K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL, PACKED(q6_K), NULL, 2)
+K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL, PACKED, q4_K_eight, 0)
+K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL, PACKED, q5_K_eight, 0)
+K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL, PACKED, NULL, 2)
 
 /* ---- ternary types ---------------------------------------------------------------------------------------------- */
 /* A byte is a fraction x / 256 whose first five base-3 digits are elements + 1. Multiplying by 3^k modulo 256 makes
@@ -267,8 +272,8 @@ INLINED vb tq2_0_shifted(const void *b, int j) { return two_bits_shifted(((const
 INLINED k_scales tq1_0_scales(const void *b) { (void)b; return scales_only(vs_set1(1)); }
 INLINED k_scales tq2_0_scales(const void *b) { (void)b; return scales_only(vs_set1(1)); }
 
-K_TYPE(tq1_0, 1, 64, 0, NULL, NULL, 1, 2, NULL, NULL, NULL, 13)
-K_TYPE(tq2_0, 1, 64, 1, NULL, NULL, 0, 3, tq2_0_shifted, NULL, NULL, 13)
+K_TYPE(tq1_0, 1, 64, 0, NULL, NULL, 1, 2, NULL, UNPACKED, NULL, 13)
+K_TYPE(tq2_0, 1, 64, 1, NULL, NULL, 0, 3, tq2_0_shifted, UNPACKED, NULL, 13)
 
 /* ---- IQ types: points of a grid, and signs ----------------------------------------------------------------------- */
 INLINED void store_indices(uint64_t *at, const uint8_t *low, vs high) {
@@ -383,14 +388,14 @@ INLINED k_scales iq4_xs_scales(const void *b) {
     return scales_only(vs_set_pairs(subtract32(unpack_nibbles(load_u32(q->scales_l)) | h << 4)));
 }
 
-K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL, NULL, NULL, 0)
-K_TYPE(iq2_xs, 0.125f, 16, 0, iq2_xs_signs, NULL, 43, 86, NULL, NULL, NULL, 4)
+K_TYPE(iq2_xxs, 0.125f, 32, 0, iq2_xxs_signs, NULL, 43, 86, NULL, UNPACKED, NULL, 0)
+K_TYPE(iq2_xs, 0.125f, 16, 0, iq2_xs_signs, NULL, 43, 86, NULL, UNPACKED, NULL, 4)
 GRID_TYPE(iq2_s, 0.125f, 16, 0, iq2_s_signs, NULL, 43, 86, 4)
-K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL, NULL, NULL, 0)
+K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL, UNPACKED, NULL, 0)
 GRID_TYPE(iq3_s, 1, 32, 0, iq3_s_signs, NULL, 15, 30, 0)
 GRID_TYPE(iq1_s, 0.125f, 32, 9, NULL, iq1_s_adjust, 0, 18, 0)
 GRID_TYPE(iq1_m, 0.125f, 16, 9, NULL, NULL, 0, 18, 7)
-K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL, NULL, NULL, 0)
+K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL, UNPACKED, NULL, 0)
 
 /* ---- activation types -------------------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {

@@ -139,21 +139,96 @@ INLINED void small_unpack(small_type t, const void *x, void *groups, int64_t n) 
 }
 
 #ifdef GG_VEC_COLUMNS
-/* Unpacks blocks that begin with their scale and minimum, a block of all rows at a time. words: unsigned codes */
+/* What takes the words of codes of a scale group of VW rows, which are unsigned; d: the scales, m: the minima. */
+typedef void (*group_fn)(void *to, const int words, const bool minima, const vi *w, vf d, vf m);
+
+/* Stores them in panels, whose words are `width` floats apart. */
+typedef struct { float *out; int width; } words_packer;
+INLINED void pack_group(void *to, const int words, const bool minima, const vi *w, vf d, vf m) {
+    words_packer *const p = to;
+#pragma GCC unroll 8
+    for (int q = 0; q < words; q++) vf_store(p->out + q * p->width, vi_float(w[q]));
+    vf_store(p->out + words * p->width, d);
+    if (minima) vf_store(p->out + (words + 1) * p->width, m);
+    p->out += (words + 1 + minima) * p->width;
+}
+/* Adds their products with columns of b, whose step is `words` words of codes of each column; then the scales of all,
+ * and what the products begin with, or the factors of the minima. */
+typedef struct {
+    const int32_t *b;
+    vf sum[GG_TIMES_MOST];
+    const char *ahead, *end;            /* what is prefetched: `each` bytes for each group */
+    size_t each;
+} words_factor;
+INLINED void times_group(const int columns, void *to, const int words, const bool minima, const vi *w, vf d, vf m) {
+    words_factor *const f = to;
+    const int32_t *const b = f->b, *const e = b + columns * words, *const last = e + columns;
+    vi dot[GG_TIMES_MOST];
+    for (f->end += f->each; f->ahead < f->end; f->ahead += 64) __builtin_prefetch(f->ahead, 0, 2);
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; j++) dot[j] = vi_set1(minima ? 0 : last[j]);
+#pragma GCC unroll 8
+    for (int q = 0; q < words; q++)
+#pragma GCC unroll 8
+        for (int j = 0; j < columns; j++) dot[j] = vi_dot(dot[j], w[q], vi_set1(b[j * words + q]));
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; j++) {
+        const vf scale = vf_mul(d, vi_float(vi_set1(e[j])));
+        f->sum[j] = vf_fma(vi_to_vf(dot[j]), scale, f->sum[j]);
+        if (minima) f->sum[j] = vf_fma(m, vi_float(vi_set1(last[j])), f->sum[j]);
+    }
+    f->b = last + columns;
+}
+#define TIMES_GROUP(n) \
+    INLINED void times_group_##n(void *to, const int words, const bool minima, const vi *w, vf d, vf m) { \
+        times_group(n, to, words, minima, w, d, m); \
+    }
+TIMES_GROUP(1) TIMES_GROUP(2) TIMES_GROUP(4) TIMES_GROUP(6) TIMES_GROUP(8)
+#undef TIMES_GROUP
+
+/* Gives the words of n elements of VW rows to group(to, ...). */
+typedef void (*groups_fn)(const char *x, size_t nb, int64_t n, group_fn group, void *to);
+INLINED void times_groups(const int columns, groups_fn groups, group_fn add, const int group, const char *x, size_t nb,
+                          int64_t n, const int32_t *b, float *sums) {
+    words_factor f = {.b = b, .ahead = x + VW * nb, .end = x + VW * nb, .each = VW * nb / (size_t)(n / group)};
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; j++) f.sum[j] = vf_zero();
+    groups(x, nb, n, add, &f);
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; j++) vf_store(sums + j * VW, f.sum[j]);
+}
+/* <t>_pack and <t>_times of a type whose words are packed in columns, by <t>_groups. LEAST: the fewest columns for
+ * which <t>_times is faster than dot products */
+#define GROUPED(t, GROUP, LEAST) \
+    enum { t##_least = LEAST }; \
+    static void t##_pack(const char *x, size_t nb, int64_t n, float *out, int width) { \
+        words_packer p = {out, width}; \
+        t##_groups(x, nb, n, pack_group, &p); \
+    } \
+    static void t##_times(const char *x, size_t nb, int64_t n, int columns, const int32_t *b, float *sums) { \
+        if (LEAST == 1 && columns == 1) times_groups(1, t##_groups, times_group_1, GROUP, x, nb, n, b, sums); \
+        else if (columns == 2) times_groups(2, t##_groups, times_group_2, GROUP, x, nb, n, b, sums); \
+        else if (columns == 4) times_groups(4, t##_groups, times_group_4, GROUP, x, nb, n, b, sums); \
+        else if (columns == 6) times_groups(6, t##_groups, times_group_6, GROUP, x, nb, n, b, sums); \
+        else times_groups(8, t##_groups, times_group_8, GROUP, x, nb, n, b, sums); \
+    }
+#define PACKED(t) t##_pack, t##_times, t##_least
+
+/* Blocks that begin with their scale and minimum, a block of all rows at a time. words: unsigned codes */
 typedef void (*words_fn)(vi w[8], const char *block, size_t nb);
-INLINED void small_pack(int bytes, words_fn words, bool minima, const char *x, size_t nb, int64_t n, float *out,
-                        int width) {
-    for (const char *end = x + n / 32 * bytes; x < end; x += bytes, out += (9 + minima) * width) {
+INLINED void small_groups(int bytes, words_fn words, bool minima, const char *x, size_t nb, int64_t n, group_fn group,
+                          void *to) {
+    for (const char *end = x + n / 32 * bytes; x < end; x += bytes) {
         vi w[8];
         const vi halves = vc_load(x, nb);
         words(w, x, nb);
-#pragma GCC unroll 8
-        for (int q = 0; q < 8; q++) vf_store(out + q * width, vi_float(w[q]));
-        vf_store(out + 8 * width, vc_half(halves, 0));
-        if (minima) vf_store(out + 9 * width, vf_neg(vc_half(halves, 1)));
+        group(to, 8, minima, w, vc_half(halves, 0), minima ? vf_neg(vc_half(halves, 1)) : vf_zero());
     }
 }
+#else
+#define PACKED UNPACKED
 #endif
+#define UNPACKED(t) NULL, NULL, 0
 
 /* The products of chunk j of a block with v, a chunk of the activation, from which `from` was made. */
 INLINED vq small_products(small_type t, const char *b, int j, vb v, vq from) {
@@ -458,7 +533,7 @@ INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(DESCRIPTION, x, groups, n); } \
     static const gg_ints t##_ints = {t##_unpack, GROUP, \
                                      INTS_SIGNED(SIGNED_BY) ? 0 : (BIAS) + (SIGNED_BY), MAX, MINIMA, \
-                                     INTS_SIGNED(SIGNED_BY), SCALE_GROUP, PACK, FOLD};
+                                     INTS_SIGNED(SIGNED_BY), SCALE_GROUP, PACK(t), FOLD};
 #define SMALL_TYPE(t, CHUNKS, BIAS, MIN, SIGNED_BY, MAX, TWO_SCALES, PLUS, HALVES, PACK) \
     static const small_type t##_type = {sizeof(block_##t), CHUNKS, BIAS, t##_chunk, t##_scales, MIN, TWO_SCALES, \
                                         SIGNED_BY, PLUS, HALVES}; \
@@ -475,6 +550,6 @@ INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_
 #define GRID_TYPE(t, UNIT, GROUP, BIAS, SIGNS, ADJUST, SIGNED_BY, MAX, SPARE) \
     K_INSTANCE(t, ((k_type){sizeof(block_##t), BIAS, UNIT, t##_d, NULL, NULL, NULL, t##_scales, SIGNS, SIGNED_BY, \
                             GROUP, t##_grid, t##_indices, ADJUST, INTS_SCALE_GROUP(GROUP, SIGNED_BY), NULL}), \
-               GROUP, BIAS, SIGNED_BY, MAX, false, NULL, SPARE)
+               GROUP, BIAS, SIGNED_BY, MAX, false, UNPACKED, SPARE)
 
 #endif

@@ -99,6 +99,10 @@ enum {
 /* Unpacks n elements of as many rows as a vector has lanes, nb bytes apart: word i of each row, as gg_ints.unpack
  * writes them, to out[i * width ..]. */
 typedef void (*gg_pack_fn)(const char *x, size_t nb, int64_t n, float *out, int width);
+/* Multiplies n elements of as many rows as a vector has lanes, nb bytes apart, by `columns` columns of b, a panel of
+ * gemm/int8_few.h: sums[j * lanes + i] = row i times column j. */
+enum { GG_TIMES_MOST = 8 };         /* columns: one, or an even number */
+typedef void (*gg_times_fn)(const char *x, size_t nb, int64_t n, int columns, const int32_t *b, float *sums);
 /* A block of 256 elements whose scales are part of the codes (gemm/int8_folded.h): element i is d codes[i], minus the
  * minimum of its 16 elements, dmin m[i / 16], if the type has minima. Codes use as much of 15 bits as a type allows. */
 typedef struct gg_folded {
@@ -121,7 +125,9 @@ typedef struct gg_ints {
     bool minima;
     bool is_signed;                 /* codes are signed; bias is 0 */
     uint8_t scale_group;            /* 32-bit words of codes that share a word of two int16 scales; 0: no blocks */
-    gg_pack_fn pack;                /* or NULL */
+    gg_pack_fn pack;                /* or NULL, */
+    gg_times_fn times;              /* as this one, */
+    uint8_t times_least;            /* which is faster than dot products from so many columns on */
     gg_fold_fn fold;                /* types with blocks of 256, if GG_VEC_FOLDED is defined; or NULL */
 } gg_ints;
 
