@@ -29,7 +29,7 @@ enum {
     WINOGRAD_MOST = 4,              /* the largest side of a square, */
     WINOGRAD_SIDE = WINOGRAD_MOST + 2,      /* and of its window */
     WINOGRAD_FLOATS = 128 << 10,    /* of the transformed input of a strip, so that it stays in the L2 cache, */
-    WINOGRAD_WIDE = 2 * WINOGRAD_FLOATS,        /* or of one row of squares, some of which comes from the L3 cache */
+    WINOGRAD_WIDE = 2 * WINOGRAD_FLOATS,        /* or, if that saves vectors, comes in part from the L3 cache */
     WINOGRAD_KERNEL = 1 << 20,      /* of the transformed kernel, so that it stays in the L3 cache, */
     WINOGRAD_FAR = 3 << 18,         /* and of one that takes WINOGRAD_SLOW times as long for its size as a small one */
     WINOGRAD_SLOW = 2,
@@ -76,19 +76,26 @@ static inline int64_t winograd_vectors(const winograd *s, int64_t strip) {
     return gg_ceil_div((winograd_first(s, strip + 1) - winograd_first(s, strip)) * s->across, VW);
 }
 
-/* Divides an image into strips that waste few lanes of vectors; returns their vectors, 0: no strip fits. */
+/* Rows of squares of a strip whose transformed input has `floats` at most. */
+static inline int64_t winograd_fit(const patches *v, const winograd *s, int64_t floats) {
+    return gg_max(floats / s->products / v->c / s->across, 1);
+}
+/* Divides an image into strips that waste few lanes of vectors and stay in the L2 cache, or waste fewer by a sixteenth;
+ * returns their vectors, 0: no strip fits. */
 static int64_t winograd_strips(const patches *v, winograd *s) {
-    const int64_t most = gg_max(WINOGRAD_FLOATS / s->products / v->c / s->across, 1);      /* rows of squares */
-    int64_t best = 0;
+    const int64_t few = gg_ceil_div(s->down, winograd_fit(v, s, WINOGRAD_WIDE));
+    const int64_t near = gg_ceil_div(s->down, winograd_fit(v, s, WINOGRAD_FLOATS));
+    int64_t best = 0, least = 0;
     if (v->c > WINOGRAD_WIDE / s->products / s->across) return 0;
-    const int64_t least = gg_ceil_div(s->down, most);
-    for (int64_t n = least; n <= gg_min(s->down, least + WINOGRAD_TRIES); n++) {
+    for (int64_t n = few; n <= gg_min(s->down, near + WINOGRAD_TRIES); n++) {
         const int64_t rows = s->down / n, taller = s->down % n, size = rows * s->across;
         const int64_t vectors = n * gg_ceil_div(size, VW)
             + taller * (gg_ceil_div(size + s->across, VW) - gg_ceil_div(size, VW));
+        const int64_t cost = vectors * (n < near ? 17 : 16);
         if (best && size < SHIFTED_V * VW) break;
-        if (best && vectors > best) continue;
-        best = vectors, s->strips = n, s->plane = gg_ceil_div(size + (taller > 0) * s->across, VW) * VW;
+        if (best && cost > least) continue;
+        best = vectors, least = cost, s->strips = n;
+        s->plane = gg_ceil_div(size + (taller > 0) * s->across, VW) * VW;
     }
     return best;
 }
