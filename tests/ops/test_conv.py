@@ -249,6 +249,10 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
         (1, 1, 1, 6, 9, 1),
         (3, 2, 2, 150, 20, 1),
         (3, 4, 1, 70, 7, 2),
+        # a last position on its own, with packed tiles and without; images of one row together
+        (1, 7, 7, 150, 100, 1),
+        (3, 7, 7, 30, 40, 1),
+        (1, 21, 1, 40, 100, 1),
     ]  # images of few positions
     for k, width, height, channels, out, step in shapes:
         for depthwise in (False, True):
@@ -277,7 +281,11 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
     (600, 1, 2, 20, (300, 1), (100, 1), (150, 0)),
     # so many output channels that tiles are packed, in place and from copies
     (21, 13, 210, 67, (1, 1), (1, 1), (0, 0)), (33, 9, 50, 130, (3, 3), (2, 2), (1, 1)),
-    (19, 5, 30, 62, (2, 3), (1, 2), (1, 0)),
+    (19, 5, 30, 62, (2, 3), (1, 2), (1, 0)), (21, 13, 210, 130, (1, 1), (1, 1), (0, 0)),
+    # one or two positions behind the last whole vector, and rows of images that are computed together
+    (7, 7, 300, 130, (1, 1), (1, 1), (0, 0)), (7, 7, 40, 20, (5, 5), (1, 1), (2, 2)),
+    (17, 2, 40, 30, (1, 1), (1, 1), (0, 0)), (21, 1, 32, 100, (8, 1), (1, 1), (0, 0)),
+    (37, 1, 20, 40, (4, 1), (2, 1), (2, 0)), (9, 1, 150, 7, (1, 1), (1, 1), (0, 0)),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ISAS)
 def test_sizes_that_choose_another_way(name, width, height, channels, out, taps, stride, padding):

@@ -10,7 +10,7 @@ import ggml
 
 # width, height, channels of the input and the output, images, padding
 IMAGES = [(24, 24, 32, 32, 1, 1), (25, 23, 20, 50, 2, 0), (70, 9, 33, 30, 1, 2), (9, 40, 17, 49, 3, 1),
-          (7, 7, 130, 20, 2, 1)]  # fmt: skip
+          (7, 7, 130, 20, 2, 1), (330, 11, 66, 30, 1, 1)]  # fmt: skip
 STRIDED = [(64, 64, 64, 64, 1, 1), (47, 66, 77, 54, 2, 0), (81, 34, 58, 85, 1, 2), (31, 79, 56, 84, 3, 0)]
 
 
@@ -34,6 +34,30 @@ def test_winograd_is_a_convolution(name, squares, stride, image):
         want = np.maximum(want + shift.reshape(out, 1, 1), 0)
         found = convolved(ctx, w, x, places, 2, squares, bias, ggml.GGML_UNARY_OP_RELU)
         assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
+
+
+# width, height, channels of the input and the output, images, padding, dilation along y
+DILATED = [(64, 47, 32, 48, 1, (1, 1), 2), (33, 40, 41, 50, 2, (0, 3), 3), (50, 61, 60, 60, 1, (1, 7), 5)]
+
+
+@pytest.mark.parametrize("squares", [2, 4])
+@pytest.mark.parametrize("image", DILATED)
+@pytest.mark.parametrize("name", ISAS)
+def test_winograd_with_a_dilation_along_y(name, image, squares):
+    width, height, channels, out, images, padding, dilation = image
+    with isa(name), context() as ctx:
+        r, places = Random(width), (1, 1, *padding, 1, dilation)
+        kernel, data, shift = r(3, 3, channels, out), r(width, height, channels, images), r(out, 1, 1, 1)
+        data[0, 3, height // 2, 5] = 1000  # one strip is computed by sums of all products
+        w, x, bias = (tensor(ctx, v, "F32") for v in (kernel, data, shift))
+        want = np.maximum(correlate(kernel, data, [1, 1], padding, [1, dilation]) + shift.reshape(out, 1, 1), 0)
+        tail = bias, ggml.GGML_UNARY_OP_RELU
+        found = convolved(ctx, w, x, places, 1, squares, *tail)
+        largest = np.abs(correlate(kernel, np.minimum(data, 10), [1, 1], padding, [1, dilation])).max()
+        assert (np.abs(found - want) <= 3e-6 * np.maximum(largest, np.abs(want))).all()
+        assert (found != convolved(ctx, w, x, places, 1, 0, *tail)).any()  # another way of computing it
+        for threads in (2, 3):
+            np.testing.assert_array_equal(convolved(ctx, w, x, places, threads, squares, *tail), found)
 
 
 # width, height, channels of the input and the output, images, taps, padding

@@ -12,21 +12,29 @@ enum {
     SHIFTED_PLACES = 256,           /* positions of the same output channels in succession, whose kernel is in L1 */
     SHIFTED_TILES = SHIFTED_PLACES / (SHIFTED_V * VW),
     SHIFTED_LANES = SHIFTED_V * VW,
-    SHIFTED_K = SHIFTED_V == 2 ? 192 : 288,     /* taps of a block of input channels, about */
-    SHIFTED_PACKED = SHIFTED_V == 2 ? 60 : INT32_MAX,   /* output channels for which tiles are packed: short tiles lie
+    SHIFTED_K = SHIFTED_V == 2 ? 192 : 288,     /* taps of a block of input channels, about, and */
+    SHIFTED_PACKED_K = SHIFTED_V == 2 ? 192 : 144,      /* the same if tiles are packed: one stays in the L1 cache */
+    SHIFTED_PACKED = SHIFTED_V == 2 ? 60 : 96,  /* output channels for which tiles are packed: those that are not lie
                                      * in so many lines and pages that reading them for each group takes longer */
+    SHIFTED_REST = VW / 8,          /* most positions for which products along k take less time than another vector */
+    SHIFTED_LINE = 16,              /* taps between prefetches */
     SHIFTED_FLOATS = 80 << 10,      /* of the copies of a block, so that these stay in the L2 cache */
     SHIFTED_TAPS = 16,              /* most columns of taps */
     SHIFTED_STRIPS = 4,             /* strips for each thread, if these have SHIFTED_PLACES positions at least */
     SHIFTED_CHANNELS = 24,          /* output channels of a task at least, where each thread gets one */
+    SHIFTED_SMALL = 8 * VW,         /* positions of an image up to which images are computed together, and */
+    SHIFTED_RESULTS = 2 * SHIFTED_FLOATS,       /* floats of their results, which are copied afterwards */
     SHIFTED_CROWDED = 1024,         /* channels that are a multiple of so many bytes apart share few sets of L1 */
 };
 
 typedef struct shifted {
+    patches seen;                   /* those of the plan, or with images as the rows of one */
+    bool apart;                     /* rows of the result do not follow each other: they are computed elsewhere */
     int64_t remainders, halo;     /* copies for rows; rows of a copy beyond those of the result */
     int64_t strips, rows;           /* tasks of an image, and the most rows of the result that one computes */
     int64_t chunks;                 /* tasks of a strip, among which the output channels are divided */
     int64_t plane, depth;           /* floats of a copy; channels of a block */
+    int64_t rest;                   /* positions behind the last whole vector that are computed one by one */
     bool in_place;                  /* elements need not be copied */
     bool packs;                     /* tiles are packed */
 } shifted;
@@ -41,16 +49,28 @@ static bool shifted_in_place(const patches *v, const gemm *g) {
         && v->nb_c >= v->nb[1] * (size_t)ax[1].in;
 }
 
+/* Small images of one dimension become the rows of one image, as whole vectors of an image would be few. */
+static bool shifted_joins(const gemm *g, patches *v) {
+    patch_axis *const y = &v->ax[1];
+    if (y->in != 1 || y->out != 1 || y->taps != 1 || y->base || v->n < 2) return false;
+    if (v->ax[0].out < 1 || v->ax[0].out > SHIFTED_SMALL || g->n > SHIFTED_RESULTS / v->ax[0].out) return false;
+    *y = (patch_axis){.in = v->n, .out = v->n, .taps = 1, .stride = 1, .dilation = 1};
+    v->nb[1] = v->nb_n, v->to[1] = v->to_n, v->n = 1;
+    return true;
+}
+
 static bool shifted_fits(const conv_plan *p, void *part) {
-    const patches *const v = &p->product.seen;
     const gemm *const g = &p->product.g;
     const int nth = p->threads;
     shifted *const s = part;
+    patches *const v = &s->seen;
+    *v = p->product.seen, s->apart = shifted_joins(g, v);
     const patch_axis *ax = v->ax;
     if (g->k < 1 || g->n < 1 || g->b.pack != pack_along_k || !gg_is_float(g->b.type) || v->n < 1) return false;
     if (ax[0].out < 1 || ax[1].out < 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
     if (ax[0].dilation < 0 || ax[1].dilation < 0 || ax[0].taps > SHIFTED_TAPS || ax[0].out * ax[1].out < 2 * VW
-        || v->to[0] != sizeof(float) || v->to[1] != sizeof(float) * (size_t)ax[0].out || !g->c_n) return false;
+        || v->to[0] != sizeof(float) || !g->c_n) return false;
+    if (!s->apart && v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
     s->remainders = gg_min(ax[1].stride, patch_extent(&ax[1]) + 1);
     s->halo = patch_extent(&ax[1]) / ax[1].stride;
     const int64_t copies = ax[0].taps * s->remainders, taps = ax[0].taps * ax[1].taps;
@@ -58,24 +78,37 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     if (s->remainders > SHIFTED_FLOATS || least > SHIFTED_FLOATS || ax[0].out > SHIFTED_FLOATS) return false;
     const int64_t room = SHIFTED_FLOATS / copies / ax[0].out / least;       /* channels whose copies fit */
     if (room < gg_min(v->c, 4)) return false;
-    s->depth = gg_min(gg_min(gg_max(SHIFTED_K / taps, 1), room), v->c);
+    const int64_t block = g->n >= SHIFTED_PACKED ? SHIFTED_PACKED_K : SHIFTED_K;
+    s->depth = gg_min(gg_min(gg_max(block / taps, 1), room), v->c);
     s->depth = gg_ceil_div(v->c, gg_ceil_div(v->c, s->depth));
-    const int64_t fit = SHIFTED_FLOATS / (copies * s->depth * ax[0].out) - s->halo;
+    int64_t fit = SHIFTED_FLOATS / (copies * s->depth * ax[0].out) - s->halo;
+    if (s->apart) fit = gg_min(fit, SHIFTED_RESULTS / (g->n * ax[0].out));
     const int64_t most = gg_max(ax[0].out * ax[1].out / SHIFTED_PLACES, 1);
     s->strips = gg_max(gg_ceil_div(ax[1].out, fit), gg_min(gg_ceil_div(SHIFTED_STRIPS * nth, v->n), most));
     if (s->strips > 1) s->strips = gg_min(gg_ceil_div(s->strips, nth) * nth, ax[1].out);
     s->rows = gg_ceil_div(ax[1].out, s->strips);
     s->plane = (s->rows + s->halo) * ax[0].out;
+    const int64_t rest = ax[0].out * ax[1].out % VW;    /* of an image that more threads do not divide either */
+    s->rest = most == 1 && s->strips == 1 && rest <= SHIFTED_REST ? rest : 0;
     s->chunks = gg_max(gg_min(gg_ceil_div(nth, s->strips * v->n), g->n / SHIFTED_CHANNELS), 1);
     s->in_place = shifted_in_place(v, g);
     s->packs = g->n / s->chunks >= SHIFTED_PACKED;
     return true;
 }
 
+/* A bias of each output channel is added to the sums, then hardswish is applied, or results are `least` at least. */
+typedef struct shifted_end { const float *bias; float least; bool hardswish; } shifted_end;
+static inline vf shifted_finish(vf x, const shifted_end *end, int j, bool hardswish) {
+    const vf y = vf_add(x, vf_set1(end->bias[j]));
+    return hardswish ? v_hardswish(y) : vf_max(vf_set1(end->least), y);
+}
+
 /* out[j*ldo + i] (+)= the sum over k of x[at[k] + i] w[j*ldw + k], for v vectors of positions, the last of which has
- * `left` elements, and n output channels. */
+ * `left` elements, and n output channels. end: what follows the sums; NULL: nothing does. The kernel of the next n
+ * channels is prefetched: it may be in the L3 cache or in memory, and its rows are too short for the processor to
+ * foresee them. */
 #define SHIFTED_ARGS int64_t k, const int32_t *at, const float *x, const float *w, int64_t ldw, float *out, \
-                     int64_t ldo, int left, bool add
+                     int64_t ldo, int left, bool add, const shifted_end *end
 GG_INLINE void shifted_tile(const int v, const int n, SHIFTED_ARGS) {
     vf sum[SHIFTED_N][SHIFTED_V];
     GG_UNROLL for (int j = 0; j < n; j++)
@@ -83,14 +116,23 @@ GG_INLINE void shifted_tile(const int v, const int n, SHIFTED_ARGS) {
             const float *p = out + j * ldo + i * VW;
             sum[j][i] = !add ? vf_zero() : i < v - 1 || left == VW ? vf_load(p) : vf_loadn(p, left);
         }
-    for (; k > 0; k--, at++, w++) {
-        vf a[SHIFTED_V];
-        GG_UNROLL for (int i = 0; i < v; i++) a[i] = vf_load(x + *at + i * VW);
-        GG_UNROLL for (int j = 0; j < n; j++) {
-            const vf y = vf_set1(w[j * ldw]);
-            GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(a[i], y, sum[j][i]);
+    for (; k > 0; k -= SHIFTED_LINE) {
+        GG_UNROLL for (int j = 0; j < n; j++) __builtin_prefetch(w + (n + j) * ldw);
+        for (int64_t l = gg_min(k, SHIFTED_LINE); l > 0; l--, at++, w++) {
+            vf a[SHIFTED_V];
+            GG_UNROLL for (int i = 0; i < v; i++) a[i] = vf_load(x + *at + i * VW);
+            GG_UNROLL for (int j = 0; j < n; j++) {
+                const vf y = vf_set1(w[j * ldw]);
+                GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(a[i], y, sum[j][i]);
+            }
         }
     }
+    if (end && end->hardswish)
+        GG_UNROLL for (int j = 0; j < n; j++)
+            GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = shifted_finish(sum[j][i], end, j, true);
+    else if (end)
+        GG_UNROLL for (int j = 0; j < n; j++)
+            GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = shifted_finish(sum[j][i], end, j, false);
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) {
             float *p = out + j * ldo + i * VW;
@@ -101,7 +143,7 @@ GG_INLINE void shifted_tile(const int v, const int n, SHIFTED_ARGS) {
 #define SHIFTED_SIZES(F, v) F(v, 1) F(v, 2) F(v, 3) F(v, 4) F(v, 5) F(v, 6)
 #define SHIFTED(v, n) \
     static void shifted_##v##_##n(SHIFTED_ARGS) { \
-        shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, k, at, x, w, ldw, out, ldo, left, add); \
+        shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, k, at, x, w, ldw, out, ldo, left, add, end); \
     }
 SHIFTED_SIZES(SHIFTED, 1)
 SHIFTED_SIZES(SHIFTED, 2)
@@ -114,6 +156,18 @@ static void (*const shifted_table[][SHIFTED_N + 1])(SHIFTED_ARGS) = {
     [3] = {SHIFTED_SIZES(SHIFTED, 3)}, [4] = {SHIFTED_SIZES(SHIFTED, 4)},
 };
 #undef SHIFTED
+
+/* The same for one position: x[k] are its elements. */
+static void shifted_one(int64_t n, int64_t k, const float *x, const float *w, int64_t ldw, float *out, int64_t ldo,
+                        bool add, const shifted_end *end) {
+    for (int64_t j = 0; j < n; j++, w += ldw, out += ldo) {
+        vf sum = vf_zero();
+        for (int64_t i = 0; i < k; i += VW) sum = vf_fma(ld(x + i, k - i), ld(w + i, k - i), sum);
+        const float y = vf_hsum(sum) + (add ? *out : 0);
+        if (end) vf_storen(out, shifted_finish(vf_set1(y), end, (int)j, end->hardswish), 1);
+        else *out = y;
+    }
+}
 
 /* n floats, every second one of x. None is read behind the last of them. */
 static inline void shifted_pairs(const float *x, int64_t n, float *out) {
@@ -191,59 +245,88 @@ static inline void shifted_pack(int64_t n, const int32_t *at, const float *x, in
         for (int64_t i = 0; i < vectors; i++) vf_store(tile + i * VW, vf_load(x + at[k] + i * VW));
 }
 
-/* Output channels j0 .. j1-1 of a strip of rows of an image. x: the copies; tile: a packed tile. */
-static void shifted_task(const patches *v, const gemm *g, const shifted *s, int64_t image, int64_t strip, int64_t j0,
-                         int64_t j1, const shifted_offsets *at, float *x, float *tile, float *room) {
+/* Memory of a thread: the copies, a packed tile, the elements of positions that are computed one by one, a converted
+ * kernel, and the results of a strip if they lie apart. */
+typedef struct shifted_room { float *copies, *tile, *one, *kernel, *results; } shifted_room;
+
+/* Output channels j0 .. j1-1 of a strip of rows of an image. */
+static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t strip, int64_t j0, int64_t j1,
+                         const shifted_offsets *at, const shifted_room *room) {
+    const patches *const v = &s->seen;
     const patch_axis *ax = v->ax;
     const int64_t first = ax[1].out * strip / s->strips, rows = ax[1].out * (strip + 1) / s->strips - first;
-    const int64_t places = rows * ax[0].out, vectors = gg_ceil_div(places, VW), tiles = gg_ceil_div(vectors, SHIFTED_V);
-    const int64_t taps = ax[0].taps * ax[1].taps, ldo = (int64_t)(g->c_n / sizeof(float)), n = j1 - j0;
-    const int64_t groups = gg_ceil_div(n, SHIFTED_N);
-    float *const out = (float *)(g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n) + first * ax[0].out;
+    const int64_t places = rows * ax[0].out - s->rest, vectors = gg_ceil_div(places, VW);
+    const int64_t tiles = gg_ceil_div(vectors, SHIFTED_V);
+    const int64_t taps = ax[0].taps * ax[1].taps, n = j1 - j0, groups = gg_ceil_div(n, SHIFTED_N);
+    const int64_t ldo = s->apart ? s->rows * ax[0].out : (int64_t)(g->c_n / sizeof(float));
+    char *const to = g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n + (size_t)first * v->to[1];
+    float *const out = s->apart ? room->results : (float *)to;
+    static const float zeros[SHIFTED_N];
+    const conv_tail *const tail = &v->tail;
+    const bool relu = tail->finish == conv_tail_RELU, hardswish = tail->finish == conv_tail_HARDSWISH;
+    const bool in_tile = relu || hardswish || tail->finish == conv_tail_NONE;
     for (int64_t c = 0; c < v->c; c += s->depth) {
         const int64_t depth = gg_min(s->depth, v->c - c);
+        const bool last = in_tile && c + depth == v->c;
         /* the last vector may end behind the strip, but not behind the tensor */
         const bool in_place = s->in_place
             && (c + depth < v->c || vectors * VW <= (ax[1].out - first) * ax[0].out);
         const char *const channels = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
-        const float *const from = in_place ? (const float *)channels + first * ax[0].out : x;
+        const float *const from = in_place ? (const float *)channels + first * ax[0].out : room->copies;
         const int32_t *const offsets = in_place ? at->input : at->copies;
-        if (!in_place) shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, x);
+        if (!in_place) shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, room->copies);
         int64_t ldw;
-        const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room, &ldw);
+        const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room->kernel, &ldw);
+        for (int64_t r = 0; r < s->rest; r++)
+            for (int64_t k = 0; k < depth * taps; k++) room->one[r * depth * taps + k] = from[offsets[k] + places + r];
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             t1 = s->packs ? t0 + 1 : gg_min(t0 + SHIFTED_TILES, tiles);
             if (s->packs) {
                 const int64_t i = vectors * t0 / tiles;
-                shifted_pack(depth * taps, offsets, from + i * VW, vectors * t1 / tiles - i, tile);
+                shifted_pack(depth * taps, offsets, from + i * VW, vectors * t1 / tiles - i, room->tile);
             }
             for (int64_t q = 0; q < groups; q++) {
                 const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
+                const shifted_end end = {tail->bias ? tail->bias + j0 + j : zeros, relu ? 0 : -GG_INF, hardswish};
                 for (int64_t t = t0; t < t1; t++) {
                     const int64_t i = vectors * t / tiles, p = i * VW, wide = vectors * (t + 1) / tiles - i;
                     const int left = (int)gg_min(places - p - (wide - 1) * VW, VW);
-                    shifted_table[wide][few](depth * taps, s->packs ? at->tile : offsets, s->packs ? tile : from + p,
-                                             w + j * ldw, ldw, out + j * ldo + p, ldo, left, c > 0);
+                    shifted_table[wide][few](depth * taps, s->packs ? at->tile : offsets,
+                                             s->packs ? room->tile : from + p, w + j * ldw, ldw, out + j * ldo + p, ldo,
+                                             left, c > 0, last ? &end : NULL);
                 }
+                for (int64_t r = 0; t1 == tiles && r < s->rest; r++)
+                    shifted_one(few, depth * taps, room->one + r * depth * taps, w + j * ldw, ldw,
+                                out + j * ldo + places + r, ldo, c > 0, last ? &end : NULL);
             }
         }
     }
-    for (int64_t j = 0; j < n; j++) conv_finish(&v->tail, j0 + j, out + j * ldo, ldo, 1, places);
+    for (int64_t j = 0; !in_tile && j < n; j++) conv_finish(tail, j0 + j, out + j * ldo, ldo, 1, places + s->rest);
+    for (int64_t j = 0; s->apart && j < n; j++)
+        for (int64_t r = 0; r < rows; r++)
+            patch_copy(out + j * ldo + r * ax[0].out, ax[0].out,
+                       (float *)(to + (size_t)j * g->c_n + (size_t)r * v->to[1]));
 }
 
 /* Computes what gemm_run would. */
 static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part) {
-    const patches *const v = &plan->product.seen;
     const gemm *const g = &plan->product.g;
     const shifted *const s = part;
+    const patches *const v = &s->seen;
     const patch_axis *ax = v->ax;
-    const int64_t taps = ax[0].taps * ax[1].taps, deep = s->depth * taps;
-    const int64_t size = s->depth * ax[0].taps * s->remainders * s->plane + VW;
-    const int64_t packed = s->packs ? deep * SHIFTED_LANES : 0;
-    const int64_t room = g->b.type == GGML_TYPE_F32 ? 0 : gg_ceil_div(g->n, s->chunks) * deep;
-    float *const x = gg_scratch((size_t)(size + packed + room + 3 * deep) * sizeof *x), *const tile = x + size;
+    const int64_t taps = ax[0].taps * ax[1].taps, deep = s->depth * taps, each = gg_ceil_div(g->n, s->chunks);
+    const int64_t sizes[] = {
+        s->depth * ax[0].taps * s->remainders * s->plane + VW, s->packs ? deep * SHIFTED_LANES : 0, s->rest * deep,
+        g->b.type == GGML_TYPE_F32 ? 0 : each * deep, s->apart ? each * s->rows * ax[0].out : 0,
+    };
+    int64_t size = 0;
+    for (int i = 0; i < 5; i++) size += sizes[i];
+    float *const x = gg_scratch((size_t)(size + 3 * deep) * sizeof *x);
     if (!x) return conv_memory(plan->dst);
-    int32_t *const first = (int32_t *)(tile + packed + room);
+    shifted_room room = {.copies = x};
+    room.tile = room.copies + sizes[0], room.one = room.tile + sizes[1], room.kernel = room.one + sizes[2];
+    room.results = room.kernel + sizes[3];
+    int32_t *const first = (int32_t *)(x + size);
     const shifted_offsets at = {first, first + deep, first + 2 * deep};
     for (int64_t k = 0; k < deep; k++) {
         const int64_t tx = k % ax[0].taps, y = k % taps / ax[0].taps * ax[1].dilation;
@@ -255,8 +338,7 @@ static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part
     const int64_t units = v->n * s->strips * s->chunks;
     for (int64_t u; (u = gg_claim_piece(w, units)) >= 0;) {
         const int64_t chunk = u % s->chunks, strip = u / s->chunks % s->strips, image = u / s->chunks / s->strips;
-        shifted_task(v, g, s, image, strip, g->n * chunk / s->chunks, g->n * (chunk + 1) / s->chunks, &at, x, tile,
-                     tile + packed);
+        shifted_task(g, s, image, strip, g->n * chunk / s->chunks, g->n * (chunk + 1) / s->chunks, &at, &room);
     }
     return GGML_STATUS_SUCCESS;
 }

@@ -15,6 +15,9 @@
  * and 2 like F(2, 2), with 3 multiplications, and the two others tap 1: 5 instead of 6, 25 instead of 36 in two. The
  * products are in this order; the last two have the same transformed kernel, which has 4x4 elements.
  *
+ * A dilation along y makes so many images of one, whose rows alternate: each is convolved without a dilation, and its
+ * rows are copied to their places.
+ *
  * Every sum of a square mixes all elements of its window, so its rounding errors are relative to the largest of them,
  * also at positions that do not read that one. If the elements of a strip differ too much (winograd_even), products of
  * panels compute it. So errors are a few times those of usual sums of all products in the strip at most. */
@@ -25,8 +28,11 @@
 enum {
     WINOGRAD_MOST = 4,              /* the largest side of a square, */
     WINOGRAD_SIDE = WINOGRAD_MOST + 2,      /* and of its window */
-    WINOGRAD_FLOATS = 128 << 10,    /* of the transformed input of a strip, so that it stays in the L2 cache */
-    WINOGRAD_KERNEL = 1 << 20,      /* of the transformed kernel, so that it stays in the L3 cache */
+    WINOGRAD_FLOATS = 128 << 10,    /* of the transformed input of a strip, so that it stays in the L2 cache, */
+    WINOGRAD_WIDE = 2 * WINOGRAD_FLOATS,        /* or, if that saves vectors, comes in part from the L3 cache */
+    WINOGRAD_KERNEL = 1 << 20,      /* of the transformed kernel, so that it stays in the L3 cache, */
+    WINOGRAD_FAR = 3 << 18,         /* and of one that takes WINOGRAD_SLOW times as long for its size as a small one */
+    WINOGRAD_SLOW = 2,
     WINOGRAD_N = 4 * SHIFTED_N,     /* output channels that are transformed together */
     WINOGRAD_TRIES = 32,            /* divisions of an image that are compared */
     WINOGRAD_TASKS = 8,             /* for each thread at least, if there are enough output channels */
@@ -40,6 +46,7 @@ struct winograd {
     int m, stride;                  /* the side of a square; the stride along x and y */
     int step, side, products;       /* elements from one window to the next; of its side; of a window */
     int transformed;                /* products of the transformed kernel */
+    int64_t phases;                 /* the dilation along y: so many images, whose rows alternate */
     int64_t across, down;           /* squares in a row of an image, rows of squares */
     int64_t segments;               /* of a line: of a row of the image, in the place of rows of squares */
     int64_t strips, plane;          /* tasks of an image; floats for the squares of one channel of a strip */
@@ -69,19 +76,26 @@ static inline int64_t winograd_vectors(const winograd *s, int64_t strip) {
     return gg_ceil_div((winograd_first(s, strip + 1) - winograd_first(s, strip)) * s->across, VW);
 }
 
-/* Divides an image into strips that waste few lanes of vectors; returns their vectors, 0: no strip fits. */
+/* Rows of squares of a strip whose transformed input has `floats` at most. */
+static inline int64_t winograd_fit(const patches *v, const winograd *s, int64_t floats) {
+    return gg_max(floats / s->products / v->c / s->across, 1);
+}
+/* Divides an image into strips that waste few lanes of vectors and stay in the L2 cache, or waste fewer by a sixteenth;
+ * returns their vectors, 0: no strip fits. */
 static int64_t winograd_strips(const patches *v, winograd *s) {
-    const int64_t most = WINOGRAD_FLOATS / s->products / v->c / s->across;         /* rows of squares */
-    int64_t best = 0;
-    if (most < 1) return 0;
-    const int64_t least = gg_ceil_div(s->down, most);
-    for (int64_t n = least; n <= gg_min(s->down, least + WINOGRAD_TRIES); n++) {
+    const int64_t few = gg_ceil_div(s->down, winograd_fit(v, s, WINOGRAD_WIDE));
+    const int64_t near = gg_ceil_div(s->down, winograd_fit(v, s, WINOGRAD_FLOATS));
+    int64_t best = 0, least = 0;
+    if (v->c > WINOGRAD_WIDE / s->products / s->across) return 0;
+    for (int64_t n = few; n <= gg_min(s->down, near + WINOGRAD_TRIES); n++) {
         const int64_t rows = s->down / n, taller = s->down % n, size = rows * s->across;
         const int64_t vectors = n * gg_ceil_div(size, VW)
             + taller * (gg_ceil_div(size + s->across, VW) - gg_ceil_div(size, VW));
+        const int64_t cost = vectors * (n < near ? 17 : 16);
         if (best && size < SHIFTED_V * VW) break;
-        if (best && vectors > best) continue;
-        best = vectors, s->strips = n, s->plane = gg_ceil_div(size + (taller > 0) * s->across, VW) * VW;
+        if (best && cost > least) continue;
+        best = vectors, least = cost, s->strips = n;
+        s->plane = gg_ceil_div(size + (taller > 0) * s->across, VW) * VW;
     }
     return best;
 }
@@ -106,19 +120,21 @@ static double winograd_squares(const patches *v, const gemm *g, int m, winograd 
         {[1] = {60, 40, 7}, [2] = {60, 40, 8}}, {[1] = {180, 170, 16}},
     };
     const int stride = (int)v->ax[0].stride, side = winograd_side(m, stride), i = m / 4;
+    const int64_t phases = v->ax[1].dilation, height = gg_ceil_div(v->ax[1].out, phases);
     *s = (winograd){.m = m, .stride = stride, .step = m * stride, .side = side, .products = side * side,
-                    .transformed = (m + 2) * (m + 2), .across = gg_ceil_div(v->ax[0].out, m),
-                    .down = gg_ceil_div(v->ax[1].out, m)};
+                    .transformed = (m + 2) * (m + 2), .phases = phases, .across = gg_ceil_div(v->ax[0].out, m),
+                    .down = gg_ceil_div(height, m)};
     if (v->c > WINOGRAD_KERNEL / s->transformed / g->n) return 0;
     const int64_t vectors = winograd_strips(v, s);
     if (!vectors) return 0;
     winograd_sizes(s, v->c, g->n, WINOGRAD_N);
     const int64_t rows = gg_ceil_div(s->down, s->strips);
-    s->width = v->ax[0].out, s->height = gg_min(m * rows, v->ax[1].out);
+    s->width = v->ax[0].out, s->height = gg_min(m * rows, height);
     s->line = s->step * gg_ceil_div(s->across, VW) * VW + 2 * VW, s->lines = (side * (rows + 1) + 1) * s->line;
     s->pitch = s->line, s->energies = rows * s->pitch;
     const double transforms = cycles[i][stride].input / (double)g->n + cycles[i][stride].sums / (double)v->c;
-    return (0.5 * s->products + transforms) * (double)(vectors * v->n) + cycles[i][stride].kernel;
+    const double kernel = cycles[i][stride].kernel * (s->transformed * s->kernels > WINOGRAD_FAR ? WINOGRAD_SLOW : 1);
+    return (0.5 * s->products + transforms) * (double)(vectors * v->n * phases) + kernel;
 }
 
 /* G w: the transformed values of three taps. */
@@ -394,7 +410,7 @@ static void winograd_products(const float *kernel, const float *x, int64_t c, in
         for (int64_t t = 0; t < tiles; t++) {
             const int64_t from = vectors * t / tiles, wide = vectors * (t + 1) / tiles - from;
             shifted_table[wide][gg_min(n - j, SHIFTED_N)](c, at, x + from * VW, kernel + j * c, c,
-                                                          sums + j * plane + from * VW, plane, VW, false);
+                                                          sums + j * plane + from * VW, plane, VW, false, NULL);
         }
 }
 
@@ -422,6 +438,16 @@ static inline bool winograd_claim(const gg_work *w, winograd_piece *p) {
     return true;
 }
 
+/* The rows of a phase of the result, which read those of a phase of the input. */
+static void winograd_phase(int64_t phase, int64_t phases, patches *v, gemm *g) {
+    patch_axis *const y = &v->ax[1];
+    const int64_t first = phase + y->base, row = (first % phases + phases) % phases;
+    g->a.data += (size_t)row * v->nb[1], g->c += (size_t)phase * v->to[1];
+    *y = (patch_axis){.in = gg_max(gg_ceil_div(y->in - row, phases), 0), .out = gg_ceil_div(y->out - phase, phases),
+                      .taps = y->taps, .stride = 1, .base = (first - row) / phases, .dilation = 1};
+    v->nb[1] *= (size_t)phases, v->to[1] *= (size_t)phases;
+}
+
 /* Where the energies of a strip are; all are 0 if the strip is to be transformed. */
 static float *winograd_energies(const winograd *s, const winograd_piece *task, float *room) {
     float *const energy = room + s->room;
@@ -429,29 +455,37 @@ static float *winograd_energies(const winograd *s, const winograd_piece *task, f
     return energy;
 }
 /* A sum that is not finite makes others of its square wrong: a product of panels computes the block again. */
-static void winograd_task(const patches *v, const gemm *g, const winograd *s, winograd_piece *task, const int32_t *at,
-                          float *x) {
-    const int64_t image = task->image, first = winograd_first(s, task->strip),
+static void winograd_task(const patches *all, const gemm *whole, const winograd *s, winograd_piece *task,
+                          const int32_t *at, float *x) {
+    patches seen = *all, *const v = &seen;
+    gemm product = *whole, *const g = &product;
+    const bool apart = s->phases > 1;
+    if (apart) winograd_phase(task->image % s->phases, s->phases, v, g);
+    const int64_t image = task->image / s->phases, first = winograd_first(s, task->strip),
         rows = winograd_first(s, task->strip + 1) - first;
     const int64_t vectors = winograd_vectors(s, task->strip), tiles = gg_ceil_div(vectors, SHIFTED_V);
     const int64_t width = v->ax[0].out, height = gg_min(s->m * rows, v->ax[1].out - s->m * first);
     float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
-    float *const energy = winograd_energies(s, task, room);
+    float *const energy = winograd_energies(s, task, room), *const plane = energy + s->energies;
+    if (height < 1) return;                             /* the last phases may have a row less */
     for (int64_t c = 0; c < v->c && !task->ready; c++)
         WINOGRAD(winograd_input, s, v, g, s, image, c, first, rows, energy, room, x);
     const patch_range in = winograd_inside(v, s);
     if (!task->ready) task->even = winograd_even(energy, rows, in.hi - in.lo, s->pitch);
     for (int64_t j0 = task->b0 * WINOGRAD_N; j0 < gg_min(task->b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
-        const int64_t n = gg_min(WINOGRAD_N, g->n - j0), ldo = (int64_t)(g->c_n / sizeof(float));
-        float *const y = (float *)(g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n) + s->m * first * width;
+        const int64_t n = gg_min(WINOGRAD_N, g->n - j0);
+        char *const to = g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n + (size_t)(s->m * first) * v->to[1];
         bool good = task->even;
         for (int i = 0; good && i < s->products; i++) {
             const float *const kernel = s->kernel + winograd_which(s, i) * s->kernels + j0 * v->c;
             winograd_products(kernel, x + i * s->input, v->c, n, vectors, tiles, at, sums + i * s->sums, s->plane);
         }
         for (int64_t j = 0; task->even && j < n; j++) {
-            good &= WINOGRAD(winograd_output, s, s, sums + j * s->plane, rows, width, height, y + j * ldo);
-            conv_finish(&v->tail, j0 + j, y + j * ldo, ldo, 1, height * width);
+            float *const y = apart ? plane : (float *)(to + (size_t)j * g->c_n);
+            good &= WINOGRAD(winograd_output, s, s, sums + j * s->plane, rows, width, height, y);
+            conv_finish(&v->tail, j0 + j, y, 0, 1, height * width);
+            for (int64_t r = 0; apart && r < height; r++)
+                patch_copy(y + r * width, width, (float *)(to + (size_t)j * g->c_n + (size_t)r * v->to[1]));
         }
         if (good) continue;
         winograd_part p;
@@ -474,7 +508,9 @@ static bool winograd_fits(const conv_plan *p, void *part) {
     winograd *const s = part;
     const patch_axis *ax = v->ax;
     for (int i = 0; i < 2; i++)
-        if (ax[i].taps != 3 || ax[i].stride != ax[0].stride || ax[i].dilation != 1 || ax[i].out < 1) return false;
+        if (ax[i].taps != 3 || ax[i].stride != ax[0].stride || ax[i].out < 1) return false;
+    if (ax[0].dilation != 1 || ax[1].dilation < 1 || (ax[1].dilation > 1 && ax[1].stride > 1)) return false;
+    if (ax[1].dilation > ax[1].out) return false;
     if (ax[0].stride > 2 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
     if (v->c < 1 || v->n < 1 || g->n < 1 || !gg_is_float(g->b.type) || v->to[0] != sizeof(float)
         || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
@@ -501,7 +537,8 @@ static int winograd_run(const gg_work *w, const conv_plan *plan, const void *par
     winograd_part most;
     winograd_part_make(v, g, 0, 0, s->width, 0, s->height, 0, &most);
     const int64_t room = gg_max(s->lines, gemm_scratch_floats(&most.g, &most.tiling));
-    const int64_t floats = s->products * (s->input + s->sums) + room + s->energies;
+    const int64_t plane = s->phases > 1 ? s->width * s->height : 0;
+    const int64_t floats = s->products * (s->input + s->sums) + room + s->energies + plane;
     float *const x = gg_scratch((size_t)(floats + v->c) * sizeof *x);
     for (int64_t j = g->n * w->ith / w->nth; x && j < g->n * (w->ith + 1) / w->nth; j++)
         s->transform(v, g, s, j, x, w->wdata);
@@ -510,7 +547,7 @@ static int winograd_run(const gg_work *w, const conv_plan *plan, const void *par
     int32_t *const at = (int32_t *)(x + floats);
     for (int64_t c = 0; c < v->c; c++) at[c] = (int32_t)(c * s->plane);
     s->kernel = w->wdata, s->room = room;
-    winograd_piece task = winograd_pieces(w, s->strips, v->n, s->blocks);
+    winograd_piece task = winograd_pieces(w, s->strips, v->n * s->phases, s->blocks);
     while (winograd_claim(w, &task)) s->compute(v, g, s, &task, at, x);
     return GGML_STATUS_SUCCESS;
 }

@@ -187,7 +187,7 @@ static bool line_fits(const conv_plan *p, void *part) {
     int64_t across = gg_ceil_div(all, gg_ceil_div(all, fit));
     if (across < all) across = gg_min(gg_ceil_div(across, VW) * VW, fit / VW * VW);
     const int64_t segments = gg_ceil_div(all, across), down = segments * ax[1].out;
-    *s = (winograd){.m = LINE_M, .stride = 1, .step = LINE_M, .side = (int)side, .products = (int)side,
+    *s = (winograd){.m = LINE_M, .stride = 1, .phases = 1, .step = LINE_M, .side = (int)side, .products = (int)side,
                     .transformed = (int)side, .across = across, .down = down, .segments = segments,
                     .strips = gg_ceil_div(down, gg_max(fit / across, 1)),
                     .width = gg_min(across * LINE_M, ax[0].out), .height = 1,
