@@ -93,11 +93,15 @@ enum { SCALED_BITS = 5 };       /* by which codes times the largest scale of a g
 /* Scales as parts of the largest one, times 2^15; returns that. Where it is infinite or NaN, and with it the product,
  * only such scales count. */
 INLINED float scale_parts(float d[VW], int n, int32_t parts[VW]) {
-    float most = 0;
-    for (int i = 0; i < n; i++) {
-        const float size = __builtin_fabsf(d[i]);
-        if (most == most && !(size <= most)) most = size;
+    uint32_t top = 0;
+    float most;
+    for (int i = 0; i < n; i++) {           /* bits are ordered like sizes, NaN last: their maximum needs no branches */
+        uint32_t bits;
+        memcpy(&bits, d + i, sizeof bits);
+        bits &= 0x7fffffff;
+        top = bits > top ? bits : top;
     }
+    memcpy(&most, &top, sizeof most);
     const bool finite = most < GG_INF;
     for (int i = 0; i < n && !finite; i++) d[i] = __builtin_fabsf(d[i]) < GG_INF ? 0 : __builtin_copysignf(1, d[i]);
     const float times = !finite ? 32768 : most > 0 ? 32768 / most : 0;
