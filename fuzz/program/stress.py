@@ -23,7 +23,7 @@ class Made:
         self.n = rng.choice([4, 16, 1000])
         size = rng.choice([0, 1 << 20])  # the first grows
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=size, mem_buffer=None, no_alloc=False))
-        self.number = rng.randrange(100)
+        self.number, self.freed = rng.randrange(100), False
         self.x = ggml.ggml_new_tensor_1d(self.ctx, F32, self.n)
         ggml.ggml_set_f32(self.x, self.number)
         y, self.adds = self.x, rng.randrange(1, 12)
@@ -90,7 +90,7 @@ class Stress:
         assert (values == made.expected).all(), (values, made.expected)
         assert ggml.ggml_nelements(made.view) == made.n // 2
         if rng.random() < 0.5:
-            self.show(self.known, made, lambda oldest: self.attempt(k, ggml.ggml_free, oldest.ctx))
+            self.show(self.known, made, lambda oldest: self.free_known(k, oldest))
         else:
             ggml.ggml_free(made.ctx)
             assert (values == made.expected).all()
@@ -120,7 +120,11 @@ class Stress:
 
     def free(self, k, rng):
         if made := self.other(rng):
-            self.attempt(k, ggml.ggml_free, made.ctx)
+            self.free_known(k, made)
+
+    def free_known(self, k, made):
+        made.freed = True
+        self.attempt(k, ggml.ggml_free, made.ctx)
 
     def read(self, k, rng):
         if made := self.other(rng):
@@ -147,7 +151,9 @@ class Stress:
         """Views stay readable, whoever frees their context."""
         if (made := self.other(rng)) and rng.random() < 0.2:
             view = self.attempt(k, to_numpy, made.x)
-            if view is not None:
+            if view is not None and made.freed and not (view.size == made.n and (view == made.number).all()):
+                self.counts[k]["another"] += 1  # long after it was freed another tensor lies at the same address
+            elif view is not None:
                 views.append((view, made.number))
         if views and rng.random() < 0.2:
             view, number = rng.choice(views)
