@@ -7,6 +7,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +33,6 @@ ENDS = {".lora_A.weight": ("a", False), ".lora_B.weight": ("b", False), ".lora_e
         ".lora_embedding_B": ("b", True)}  # fmt: skip
 BASE = ".base_layer.weight"  # copies of matrices of the model, which PEFT keeps beside changed embeddings
 TABLE = "token_embd.weight"
-
-
 # Parameters of all experts of a layer, in the order in which PEFT wraps them (the first innermost), and what they are
 # in the GGUF file if no row says it. The pair of one is A [experts * rank, n_in], B [n_out, rank * experts].
 EXPERTS, INNER = ".experts", ".base_layer"
@@ -141,6 +140,7 @@ class Base:
         shape = part.reshaped(self.config, self.checkpoint.stored[stored].shape)
         return shape[-1] if part.transposed else shape[-2]
 
+    @cached_property
     def experts(self) -> int:
         """The number of experts of a layer."""
         return int(self.row.keys(self.config).get("expert_count", 0))
@@ -247,7 +247,7 @@ def parameter_of(name: str, names: Collection[str], config: Fields) -> str:
 
 def stacks_of(a: np.ndarray, b: np.ndarray, model: Base, what: str) -> tuple[np.ndarray, np.ndarray]:
     """The pairs of all experts, [experts, rank, n_in] and [experts, n_out, rank]."""
-    count = model.experts()
+    count = model.experts
     if not count or len(a) % count:
         raise ValueError(f"{what} has {len(a)} rows: need a multiple of the number of experts, {count}")
     a = a.reshape(count, -1, a.shape[1])
