@@ -68,6 +68,7 @@ class Node:
     proto: Any
     scope: Scope
     parts: list[Node] = field(default_factory=list)
+    kept: Any = field(default=None, init=False, repr=False, compare=False)  # what reads() has given
 
     def attr(self, name, default=None):
         """An attribute, or the default if the node does not have it."""
@@ -88,6 +89,12 @@ class Node:
         if self.parts:
             found |= set().union(*(p.uses() for p in self.parts)) - self.writes()
         return found.union(*self.attrs.get("ggml.scans", ()))
+
+    def reads(self):
+        """The same, found once: for nodes of a program, which do not change any more."""
+        if self.kept is None:
+            self.kept = self.uses()
+        return self.kept
 
     def writes(self):
         """The names that the node or its parts write."""

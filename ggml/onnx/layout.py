@@ -11,7 +11,7 @@ from .._owners import Owner, keep
 from ..utils import from_numpy, to_numpy
 from .choosing import RUN as CHOOSE
 from .recording import Recorder, ggml
-from .replaying import name_tensors
+from .replaying import dense_rows, name_tensors, part_of
 from .sizes import Size, integer
 from .values import BOOL, EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
 
@@ -496,23 +496,11 @@ def cut(array, part):
     return array[(slice(None),) * axis + (slice(start, end if end >= 0 else None, step),)]
 
 
-def dense_rows(t):
-    """Whether the elements of a tensor's rows are neighbours."""
-    return t.contents.nb[0] == 4
-
-
 def compiled_node(ctx, n, rows, function, tasks, data, *operands):
     """The node of Layout.compiled."""
     return ggml.ext.compiled(
         ctx, ggml.GGML_TYPE_F32, n, rows, 1, 1, list(operands), len(operands), function, tasks, data
     )
-
-
-def part_of(ctx, t, n0, n1, n2, n3, place, start, step):
-    """The view of n0 x n1 x n2 x n3 elements whose dimension `place` begins at `start` and makes steps."""
-    nb = list(t.contents.nb)
-    first, nb[place] = start * nb[place], nb[place] * step
-    return ggml.ggml_view_4d(ctx, t, n0, n1, n2, n3, *nb[1:], first)  # type: ignore[call-arg]
 
 
 @functools.lru_cache(1024)

@@ -17,6 +17,7 @@ import numpy as np
 
 import ggml
 
+from .._graph.alloc import alloc_graph_within
 from .._owners import Owner, keep
 from . import expand, folding, host
 from .builder import Builder
@@ -112,7 +113,7 @@ class Program(Owner):
         for node in reversed(self.nodes):
             if needed.intersection(node.outputs):
                 nodes.append(node)
-                needed |= node.uses()
+                needed |= node.reads()
         inputs = [n for n in self.inputs if n in needed]
         return Program(self.model, nodes[::-1], self.known, inputs, list(outputs))
 
@@ -402,7 +403,7 @@ class Lowering:
         found, left = set(names), list(names)
         while left:
             node = self.makers.get(left.pop())
-            new = node.uses() - found if node else ()
+            new = node.reads() - found if node else ()
             found.update(new)
             left.extend(new)
         return found.intersection(self.program.inputs)
@@ -462,13 +463,13 @@ class Lowering:
                 raise NodeError(f"no node gives {', '.join(map(repr, missing))}")
             return self.whole()
         remaining, made = list(self.nodes), {n for node in nodes for n in node.outputs} - {""}
-        needed = set(program.outputs).union(*(n.uses() for n in remaining))
+        needed = set(program.outputs).union(*(n.reads() for n in remaining))
         names = [n for n in needed if n in self.env or n in made]
         there = {n: self.env[n] for n in names if n not in made}
         known = {n: v for n, v in there.items() if v is None or isinstance(v, (Known, Parameter))}
         inputs = sorted(n for n in names if n not in known)
         live = [n for n in inputs if n not in made]
-        uses = set().union(*(node.uses() for node in nodes)) - made
+        uses = set().union(*(node.reads() for node in nodes)) - made
         live += [n for n in uses if n not in live]
         rest = Program(self.model, remaining, known, inputs, program.outputs, by_value)
         return Plan(program, self, live, step, rest)
@@ -638,7 +639,7 @@ class Memory(Owner):
 
     def place(self, graph):
         """Places another graph, and says whether there is enough memory."""
-        return self.needed(graph) <= self.size and ggml.ggml_gallocr_alloc_graph(self.allocator, graph)
+        return alloc_graph_within(self.allocator, graph, self.size)
 
     def __del__(self):
         if getattr(self, "allocator", None):

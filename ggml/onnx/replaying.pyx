@@ -4,13 +4,30 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy, memset
 
-from .._core cimport GGML_MAX_NAME, GGML_OBJECT_TYPE_TENSOR, ggml_object, ggml_tensor
+from .._core cimport GGML_MAX_NAME, GGML_OBJECT_TYPE_TENSOR, arg_tensor, ggml_object, ggml_tensor
+
+from .._ops.shape import ggml_view_4d
 
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)
 
 cdef enum:
     MOST = 32       # arguments of a call that needs no list
+
+
+def dense_rows(t):
+    """Whether the elements of a tensor's rows are neighbours."""
+    return arg_tensor(t, b"t").nb[0] == 4
+
+
+def part_of(ctx, t, n0, n1, n2, n3, int place, Py_ssize_t start, Py_ssize_t step):
+    """The view of n0 x n1 x n2 x n3 elements whose dimension `place` begins at `start` and makes steps."""
+    cdef ggml_tensor* x = arg_tensor(t, b"t")
+    cdef size_t nb[4]
+    cdef size_t first = <size_t>start * x.nb[place]
+    memcpy(nb, x.nb, sizeof(nb))
+    nb[place] *= <size_t>step
+    return ggml_view_4d(ctx, t, n0, n1, n2, n3, nb[1], nb[2], nb[3], first)
 
 
 def repeat(list steps, list cells, object anything):

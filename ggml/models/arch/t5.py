@@ -64,6 +64,12 @@ def bucket(distance, buckets, both):
     return first + np.where(distance < exact, distance, np.minimum(large, buckets - 1))
 
 
+@functools.lru_cache(64)
+def buckets_before(count, buckets):
+    """The buckets of keys that are 0 to count - 1 tokens before a query in the decoder."""
+    return bucket(-np.arange(count), buckets, False)
+
+
 def embed(g):
     """x = token_embd[id]."""
     g.check_undivided()

@@ -169,10 +169,9 @@ class Decodings:
 
     def _read(self, texts: Sequence[Sequence[int]], adapter: str | None) -> list[Reading]:
         runner, parts = self._runner, self._runner.parts()
-        states = [rows.copy() for rows in states_of(runner, texts, adapter=adapter)]
         return [
             Reading(parts, ids, adapter).compute(parts, rows, runner.run, runner.threads)
-            for ids, rows in zip(texts, states, strict=True)
+            for ids, rows in zip(texts, states_of(runner, texts, adapter=adapter), strict=True)
         ]
 
     def _new(self, reading: Reading) -> Decoding:

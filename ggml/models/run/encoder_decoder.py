@@ -213,8 +213,8 @@ class Appending(Step):
             n, past, config = len(tokens), len(text.ids), text.parts.config
             query, key = np.arange(past, past + n)[:, None], np.arange(text.places.count)
             views["rows"][:] = query[:, 0]
-            buckets = FAMILIES[config.arch].module.bucket(key - query, config.own["buckets"], False)
-            views["buckets"][:] = buckets.reshape(-1)
+            before = FAMILIES[config.arch].module.buckets_before(len(key), config.own["buckets"])
+            views["buckets"][:] = before[np.maximum(query - key, 0)].reshape(-1)
             views["mask"].reshape(n, -1)[...] = np.where(key <= query, np.float32(0), np.float32(-np.inf))
 
     def results(self, texts: Sequence[tuple[Decoding, Sequence[int]]]) -> list[np.ndarray]:

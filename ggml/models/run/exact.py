@@ -1,9 +1,9 @@
 """Graphs whose results have the same bits whatever else they compute.
 
 A row of a product depends on the other rows in one way only: few rows are multiplied by other kernels than many, in
-another order. With every instruction set, a product with a quantised matrix has the same bits for any number of rows
-from 5 on, with a matrix of f16 or bf16 from 41 on, with one of f32 for equal numbers. So rows that nobody needs are
-added to small batches.
+another order. A product with a quantised matrix has the same bits for any number of rows from 5 on, with AVX2 up to 24
+(`columns_alike`); with a matrix of f16 or bf16 from 41 on, with one of f32 for equal numbers. So rows that nobody needs
+are added to small batches.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import ggml
+from ggml import _core
 
 ROWS, ROWS_QUANTISED = 48, 8
 HALVES = (ggml.GGML_TYPE_F16, ggml.GGML_TYPE_BF16)
@@ -36,4 +37,6 @@ def rows_of(weights: Mapping[str, Any], adapted: bool, even: bool, most: int) ->
     types = {t.contents.type for t in weights.values() if t.contents.ne[1] > 1}
     if adapted or even or any(not ggml.ggml_is_quantized(t) and t not in HALVES for t in types):
         return Rows(ROWS, ROWS)
-    return Rows(ROWS if types & set(HALVES) else ROWS_QUANTISED, most)
+    if types & set(HALVES):
+        return Rows(ROWS, most)
+    return Rows(ROWS_QUANTISED, _core.columns_alike() or most)

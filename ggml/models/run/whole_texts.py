@@ -42,7 +42,7 @@ def states_of(
 def mask_of(
     config: Config, local: bool, lengths: Sequence[int] | np.ndarray, places: int, filled: bool = False
 ) -> np.ndarray:
-    """What is added to the scores of attention, f16 [S, T, T], of S texts in T places; -inf for what is not seen.
+    """What is added to the scores of attention, a view f16 [S, T, T] of S texts in T places; -inf for what is not seen.
 
     Args:
         config: sizes of the model.
@@ -52,15 +52,18 @@ def mask_of(
         filled: True if places without a token see themselves; else they may see nothing, and their states be NaN.
     """
     position = np.arange(places)
-    distance = np.abs(position - position[:, None])
-    visible = (-distance if "alibi" in config.own else 0 * distance).astype(np.float16)
-    seen = position <= position[:, None] if config.causal else np.ones((places, places), bool)
+    distance = position - position[:, None]  # of keys from queries
+    seen = position < np.asarray(lengths)[:, None, None]
+    if config.causal:
+        seen = seen & (distance <= 0)
     if local and config.chunked:
-        seen &= position // config.window == position[:, None] // config.window
+        seen = seen & (position // config.window == position[:, None] // config.window)
     elif local:  # of a model whose tokens see those after them, it is as wide in both directions
-        seen &= distance < config.window if config.causal else distance <= config.window // 2
-    found = np.where(seen & (position < np.asarray(lengths)[:, None, None]), visible, np.float16(-np.inf))
+        seen = seen & (np.abs(distance) < (config.window if config.causal else config.window // 2 + 1))
+    visible = (-np.abs(distance)).astype(np.float16) if "alibi" in config.own else np.float16(0)
+    found = np.broadcast_to(np.where(seen, visible, np.float16(-np.inf)), (len(lengths), places, places))
     if filled:
+        found = found.copy()
         found[:, position, position] = 0
     return found
 
