@@ -14,9 +14,9 @@ take turns (model_engines.py), and the best of the rounds counts, those of forme
 this one is faster. With GGML_ISA in the environment, rates and table are those of that instruction set (FOLDER/
 rates-avx2.json), which a peer that was built for it can be compared with.
 
-Of a language model tokens per second are those of reading a prompt and of writing an answer; of an encoder with a
-decoder those that the encoder reads and the decoder writes; of an encoder those of embedding one text, and some short
-ones together.
+Of a language model tokens per second are those of reading a prompt and of writing an answer; of an encoder those of
+embedding one text, and some short ones together. An encoder with a decoder has read when the decoder's first token is
+known: llama.cpp computes the keys and values of cross attention with each token, this library once when it reads.
 """
 
 import contextlib

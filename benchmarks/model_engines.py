@@ -11,7 +11,7 @@ standard input is a request in JSON, and each line of the standard output the se
 | ["write", depth, n] | n tokens after `depth` others, one by one |
 | ["together", count, n] | n tokens of each of `count` sequences, one of each at a time |
 | ["embed", count, n] | embeddings of `count` texts of n tokens, together |
-| ["encode", n] | n tokens, which the encoder of a model with a decoder reads |
+| ["encode", n] | n tokens, which the encoder of a model with a decoder reads, and the first of the decoder |
 | ["translate", depth, n] | n tokens, which the decoder writes after the encoder has read `depth` |
 | ["memory"] | the largest resident memory of the process; the answer is in MB |
 
@@ -186,6 +186,7 @@ class Requests:
         tokens = self.tokens(n)
         start = time.perf_counter()
         self.engine.encode(tokens)
+        self.engine.append([(0, [0])])  # what the decoder reads of them is computed here, or was by the encoder
         return time.perf_counter() - start
 
     def translate(self, depth, n):

@@ -20,6 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import model_files
@@ -32,6 +33,7 @@ WORKER = Path(__file__).with_name("model_engines.py")
 QUICK_MODELS = ("SmolLM2-135M", "Qwen3-0.6B")
 READ, WRITTEN = 256, 32  # tokens of a prompt and of an answer
 AT_DEPTH = 128, 16  # the same after a long text
+PAUSE = 0.05  # seconds before a request: threads of the library that had the last one spin for some milliseconds
 
 
 class Engine:
@@ -49,6 +51,7 @@ class Engine:
 
     def ask(self, *request):
         """The answer to a request; None: the process has ended, or does so now."""
+        time.sleep(PAUSE)
         try:
             print(json.dumps(request), file=self.process.stdin, flush=True)
         except OSError:

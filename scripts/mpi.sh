@@ -13,13 +13,16 @@ folder=$(mktemp -d)
 
 have() { for tool; do command -v "$tool" >/dev/null || return 1; done; }
 
-# run_tests RANKS...: every rank runs all tests, in another folder, so that the clone does not hide the package
+# run_tests RANKS...: every rank runs all tests, in another folder, so that the clone does not hide the package. Each
+# has a folder of its own for temporary files: pytest removes those of earlier runs when it ends, and two that remove
+# the same ones fail.
 run_tests() {
   local ranks
   for ranks; do
     echo "== $ranks ranks"
-    (cd "$folder" && timeout 300 "$mpiexec" -n "$ranks" "$python" -m pytest -x -p no:cacheprovider \
-      "$root"/tests/*/test_distributed*.py) || return 1
+    (cd "$folder" && timeout 300 "$mpiexec" -n "$ranks" \
+      bash -c 'PYTEST_DEBUG_TEMPROOT=$(mktemp -d -p "$PWD") && export PYTEST_DEBUG_TEMPROOT && exec "$@"' rank \
+      "$python" -m pytest -x -p no:cacheprovider "$root"/tests/*/test_distributed*.py) || return 1
   done
 }
 

@@ -13,9 +13,8 @@ GGML_SANITIZE=thread "$WORK/venv/bin/pip" install -q --only-binary numpy "$WORK/
 # Python is not instrumented: only accesses of this package's modules count. Some Linux kernels randomise
 # addresses more than the run-time can handle, hence setarch.
 say "running the tests"
-# Frames of tracebacks, and pointers that are used again, lie in memory that Python hands from thread to thread unseen; so
-# does the lock of a function's name.
-printf 'race:%s\n' __Pyx_AddTraceback wrap_tensor __Pyx_CyFunction_get_name_locked > "$WORK/suppressions"
+# Frames of tracebacks lie in memory that Python hands from thread to thread unseen; so does the lock of a function's name.
+printf 'race:%s\n' __Pyx_AddTraceback __Pyx_CyFunction_get_name_locked > "$WORK/suppressions"
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:report_signal_unsafe=0:exitcode=0:log_path=$WORK/tsan
 TSAN_OPTIONS+=:suppressions=$WORK/suppressions
 export LD_PRELOAD=$("${CC:-gcc}" -print-file-name=libtsan.so) OPENBLAS_NUM_THREADS=1

@@ -17,9 +17,10 @@ EXPECTED = (RuntimeError, ValueError, TypeError, BufferError, MemoryError)  # of
 
 
 class Made:
-    """A context with a graph whose result is known."""
+    """A context with a graph whose result is known. Other threads than its maker hold `turn` while they compute it."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, turn):
+        self.turn = turn
         self.n = rng.choice([4, 16, 1000])
         size = rng.choice([0, 1 << 20])  # the first grows
         self.ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=size, mem_buffer=None, no_alloc=False))
@@ -44,9 +45,11 @@ class Stress:
 
     What a thread does with its own context must succeed and give the right values; what it does with one that another
     thread may free or fill may give anything or raise one of EXPECTED. A view shows the values of its tensor.
+    Unless they take turns, threads that compute one graph write the same results at a time: a program must not do that.
     """
 
-    def __init__(self, threads=8, seed=0):
+    def __init__(self, threads=8, seed=0, take_turns=False):
+        self.new_turn = threading.Lock if take_turns else contextlib.nullcontext
         self.threads, self.seed = threads, seed
         self.known, self.buffers = collections.deque(), collections.deque()
         self.counts = [collections.Counter() for _ in range(threads)]
@@ -83,7 +86,7 @@ class Stress:
 
     def own(self, k, rng):
         """Makes a context, computes it, and shows it to the others."""
-        made = Made(rng)
+        made = Made(rng, self.new_turn())
         for _ in range(rng.randrange(1, 5)):  # from the second on its graph is prepared
             assert ggml.ggml_graph_compute_with_ctx(made.ctx, made.graph, 1) == 0
         values = to_numpy(made.y)
@@ -145,7 +148,8 @@ class Stress:
     def compute(self, k, rng):
         """Computes a graph that others may be computing or freeing."""
         if made := self.other(rng):
-            self.attempt(k, ggml.ggml_graph_compute_with_ctx, made.ctx, made.graph, 1)
+            with made.turn:
+                self.attempt(k, ggml.ggml_graph_compute_with_ctx, made.ctx, made.graph, 1)
 
     def look(self, k, rng, views):
         """Views stay readable, whoever frees their context."""
@@ -183,9 +187,9 @@ class Stress:
             raise AssertionError(f"{function.__name__} takes a str")
 
 
-def stress(seconds, threads=8, seed=0):
+def stress(seconds, threads=8, seed=0, take_turns=False):
     """Runs `Stress` and prints what was done."""
     began = time.monotonic()
-    counts = Stress(threads, seed).run(seconds)
+    counts = Stress(threads, seed, take_turns).run(seconds)
     print(f"{threads} threads, {time.monotonic() - began:.0f} s: ", dict(sorted(counts.items())), flush=True)
     return counts
