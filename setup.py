@@ -39,12 +39,12 @@ ROOT = Path(__file__).resolve().parent
 SIMD = Path("ggml/_simd")
 JOBS = int(os.environ.get("GGML_JOBS", os.cpu_count() or 1))
 WINDOWS, MAC = sys.platform == "win32", sys.platform == "darwin"
-FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+FREE_THREADED = ["-DGG_FREE_THREADED"] if sysconfig.get_config_var("Py_GIL_DISABLED") else []
 INSTRUMENTED = any(os.environ.get(name) for name in ("GGML_SANITIZE", "GGML_COVERAGE"))
 # Modules whose functions a program calls rarely: they are compiled for size, which makes them smaller by a quarter.
 RARE = re.compile(
-    r"ggml\._(system\.|backend\.(backend|foreign|meta|registry|transfer)$|graph\.(opt|graph_copy|record)|"
-    r"io\.(export|gguf|gguf_write|quants)$)"
+    r"ggml\._(system\.|backend\.(backend|device|foreign|meta|registry|transfer)$|"
+    r"graph\.(grad|graph_copy|opt|record|sched)|io\.(export|gguf|gguf_read|gguf_write|quants)$)"
 )
 DEBUG = INSTRUMENTED or bool(os.environ.get("GGML_DEBUG"))
 
@@ -198,6 +198,7 @@ class Build(build_ext):
         for ext in self.extensions:
             level = "-Os" if RARE.match(ext.name) else "-O2"
             ext.extra_compile_args += [*quiet, level, "-Wno-unused-function", "-Wno-unused-but-set-variable"]
+            ext.extra_compile_args += FREE_THREADED
             ext.extra_link_args += ldflags
             if ext.name == "ggml._core":
                 ext.extra_objects += objects
@@ -226,9 +227,9 @@ class Build(build_ext):
         common = [*cflags, f"-DGG_ARCH_{machine()}"]
         # The checks add and multiply sizes from the caller before they compare them with limits: these may overflow.
         wrap = "/clang:-fwrapv" if WINDOWS else "-fwrapv"
-        several, suffix = (["-DGG_FREE_THREADED"], "_free.o") if FREE_THREADED else ([], ".o")
+        suffix = "_free.o" if FREE_THREADED else ".o"
         jobs = [
-            (src, out / f"{src.parent.name}_{src.stem}{suffix}", [*common, *omp, wrap, *several])
+            (src, out / f"{src.parent.name}_{src.stem}{suffix}", [*common, *omp, wrap, *FREE_THREADED])
             for src in sorted(SIMD.rglob("*.c"))
             if src.parent.name != "isa"
         ]

@@ -54,15 +54,23 @@ if _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "lib")):
         stacklevel=2,
     )
 
-globals().update(_core.enums())
+
+def _publish(names):
+    """Makes names attributes of this module. References to interned names are not counted without a GIL: threads that
+    look up the same one would wait for each other at the counter.
+    """
+    globals().update({_sys.intern(name): value for name, value in names.items()})
+
+
+_publish(_core.enums())
 _modules = [_core]
 for _room in ("_tensor", "_system", "_ops", "_graph", "_backend", "_io"):
     for _found in _iter_modules(_import_module("." + _room, __name__).__path__, f"{__name__}.{_room}."):
         _modules.append(_import_module(_found.name))
 _share(_modules)
 for _module in _modules:
-    globals().update({k: v for k, v in vars(_module).items() if k.startswith(("ggml_", "gguf_"))})
-globals().update(_absent.functions)
+    _publish({k: v for k, v in vars(_module).items() if k.startswith(("ggml_", "gguf_"))})
+_publish(_absent.functions)
 lib = _absent.Library(globals())
 ggml_function = lib.function
 module_name = lib_base_name = "ggml"
@@ -74,7 +82,7 @@ from . import ext  # noqa: E402  (it takes the functions of _modules)
 
 _annotate(globals())
 # Not by a function __getattr__ of this module: Python would no longer specialize ggml.ggml_add, 20 ns a call.
-globals().update({name: ext._Moved(name) for name in ext._MOVED})
+_publish({name: ext._Moved(name) for name in ext._MOVED})
 
 from . import ggml  # noqa: E402, F401  (last: it holds the finished namespace)
 from .profiler import profile  # noqa: E402, F401

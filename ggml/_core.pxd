@@ -141,6 +141,7 @@ cdef extern from "runtime/kernel.h" nogil:
     ctypedef struct gg_kernels:
         gg_to_f32_fn to_f32[GG_TYPE_MAX]
         gg_from_f32_fn from_f32[GG_TYPE_MAX]
+        int columns_alike
 
 cdef extern from "runtime/op_info.h" nogil:
     enum: GG_FLAG_LEAF, GG_FLAG_VIEW, GG_FLAG_WORK, GG_FLAG_CALLBACK, GG_FLAG_STEP, GG_FLAG_GRAD, GG_FLAG_PLAN
@@ -192,7 +193,7 @@ cdef extern from "runtime/api.h" nogil:
         int (*until_callback)(ggml_tensor **nodes, int n) noexcept nogil
         size_t (*work_size)(ggml_tensor **nodes, int n, int n_threads) noexcept nogil
         const char *(*algorithm_of)(ggml_tensor *node) noexcept nogil
-        int (*count_steps)(ggml_tensor **nodes, int n, int n_threads) noexcept nogil
+        int (*count_steps)(ggml_tensor **nodes, int n, int n_threads, bint kept) noexcept nogil
         gg_prepared *(*prepared_find)(const ggml_cgraph *graph) noexcept nogil
         gg_prepared *(*prepared_note)(const ggml_cgraph *graph, int n) noexcept nogil
         bint (*prepared_begin)(gg_prepared *p, gg_call *call, gg_pins *pins) noexcept nogil

@@ -50,6 +50,8 @@ cdef extern from "_pointers.h":
         char *b_ptr
         Py_ssize_t b_size
         PyObject *b_objects
+    void *gg_cdata_memory(PyObject *o) noexcept
+    void gg_pointer_set(PyObject *o, void *memory, void *target) noexcept
     void gg_spare_init(PyTypeObject *type)
     PyObject *gg_spare_take()
 cdef extern from "runtime/mapped.h" nogil:
@@ -230,6 +232,7 @@ cdef tuple address_types = (void_p, ctypes.c_char_p, pointer_base, function_base
 cdef object sizeof_cdata = ctypes.sizeof
 cdef PyTypeObject *tensor_p_type = <PyTypeObject *>tensor_p
 cdef PyTypeObject *graph_p_type = <PyTypeObject *>graph_p
+cdef PyTypeObject *init_params_type = <PyTypeObject *>_structs.ggml_init_params
 cdef tuple no_args = ()
 
 cdef object addressof = ctypes.addressof
@@ -238,7 +241,7 @@ cdef bint layout_known = False      # whether gg_cdata is the layout of this Pyt
 cdef inline void **memory(object cdata) noexcept:
     """The memory of a ctypes object; that of a pointer holds one address."""
     if layout_known:
-        return <void **>(<gg_cdata *><PyObject *>cdata).b_ptr
+        return <void **>gg_cdata_memory(<PyObject *>cdata)
     return <void **><size_t>addressof(cdata)
 
 cdef inline Py_ssize_t memory_size(object cdata) except -1:
@@ -283,10 +286,11 @@ if not os.environ.get("GGML_PUBLIC_CTYPES") and _has_known_layout():
     gg_spare_init(tensor_p_type)
 gg_uncounted(<PyObject *>tensor_p_type)
 gg_uncounted(<PyObject *>graph_p_type)
+gg_uncounted(<PyObject *>init_params_type)
 
 cdef object new_pointer(PyTypeObject *type, void *target):
     cdef object pointer = type.tp_new(type, <PyObject *>no_args, NULL)
-    memory(pointer)[0] = target
+    gg_pointer_set(<PyObject *>pointer, memory(pointer), target)
     return pointer
 
 cdef object wrap_tensor(ggml_tensor *t):
@@ -295,7 +299,7 @@ cdef object wrap_tensor(ggml_tensor *t):
         return new_pointer(tensor_p_type, t)
     pointer = <object>spare
     Py_DECREF(pointer)      # the cast has added a reference
-    memory(pointer)[0] = t
+    gg_pointer_set(<PyObject *>pointer, memory(pointer), t)
     return pointer
 
 cdef object wrap_graph(ggml_cgraph *g):
@@ -633,6 +637,11 @@ def _owner_died(size_t base, size_t address):
     if <size_t>region == address and region.ctx == NULL:
         region_leave(GG_ARENA, region)
 
+cdef struct init_params:                # as in _structs.py
+    size_t mem_size
+    void *mem_buffer
+    unsigned char no_alloc
+
 def ggml_init(params):
     """Creates a context: an arena in which tensors and graphs are allocated one after the other.
 
@@ -654,11 +663,12 @@ def ggml_init(params):
         ctx = ggml.ggml_init(params)
     """
     enter(b"ggml_init")
-    if not is_a(params, _structs.ggml_init_params):
+    if not PyObject_TypeCheck(params, init_params_type):
         fail(TypeError, f"params is {repr_short(params)}: need ggml_init_params")
-    cdef size_t size = params.mem_size
-    cdef void *buffer = <void *><size_t>(params.mem_buffer or 0)
-    cdef bint no_alloc = params.no_alloc
+    cdef init_params *given = <init_params *>memory(params)
+    cdef size_t size = given.mem_size
+    cdef void *buffer = given.mem_buffer
+    cdef bint no_alloc = given.no_alloc
     cdef ggml_context *ctx
     cdef object owner = None
     cdef int section
@@ -1431,29 +1441,7 @@ cdef int graph_expand(ggml_cgraph *graph, ggml_tensor *t, bint compute) except -
         raise MemoryError(f"{function_name()}: out of memory")
     return 0
 
-# ---- instruction sets ------------------------------------------------------------------------------------------------
-def isa_info():
-    """A dict for each instruction set of this build: name, needs, supported (by this CPU), chosen."""
-    return [{"name": gg_isa_name(i).decode(), "needs": gg_isa_needs(i).decode(),
-             "supported": bool(gg_isa_supported(i)), "chosen": gg_isa_current() == i} for i in range(gg_isa_count())]
-
-def isa_select(name):
-    """Selects the kernels of an instruction set, for None the best one that this CPU supports; returns its name."""
-    known = {gg_isa_name(i).decode(): i for i in range(gg_isa_count())}
-    chosen = [row["name"] for row in isa_info() if row["supported"]][-1] if name is None else name
-    if chosen not in known:
-        raise ValueError(f"GGML_ISA: {chosen!r} is not in this build, which has {', '.join(known)}")
-    if not gg_isa_select(known[chosen]):
-        raise ValueError(f"GGML_ISA: this CPU has no {chosen} ({gg_isa_needs(known[chosen]).decode()})")
-    return chosen
-
-def cpu_has(feature):
-    """Whether the CPU and the operating system support a feature; dispatch.c lists the names."""
-    return bool(gg_cpu_has(arg_text(feature, b"feature")))
-
-def build_info():
-    """The compiler of this build and the default number of threads."""
-    return {"compiler": GG_COMPILER.decode(), "threads": gg_default_threads()}
+include "_isa.pxi"
 
 def enums():
     """The constants that the tables define: GGML_TYPE_*, GGML_OP_*, GGML_UNARY_OP_*."""

@@ -19,6 +19,13 @@ enum { GG_SPARES = 64 };
 typedef struct { PyObject *v[GG_SPARES]; int n; } gg_spares;    /* pointers to use again (see _pointers.h) */
 static PyObject *gg_anew;           /* the exception with which a call begins anew (see `outside` in _core.pyx) */
 
+#if defined Py_GIL_DISABLED && defined __SANITIZE_THREAD__
+void __tsan_acquire(void *), __tsan_release(void *);
+#define GG_TSAN(call) call
+#else
+#define GG_TSAN(call) ((void)0)
+#endif
+
 #ifndef Py_GIL_DISABLED
 /* Both return the section that the thread was in: gg_section_leave(gg_section_enter(...)) goes back to it. */
 static inline int gg_section_enter(int section) { return section; }
@@ -50,12 +57,6 @@ static inline void gg_uncounted(PyObject *o) { (void)o; }
 #endif
 
 /* ThreadSanitizer does not see what Python does within its mutex. */
-#ifdef __SANITIZE_THREAD__
-void __tsan_acquire(void *), __tsan_release(void *);
-#define GG_TSAN(call) call
-#else
-#define GG_TSAN(call) ((void)0)
-#endif
 static inline void gg_mutex_take(PyMutex *mutex) {
     PyMutex_Lock(mutex);
     GG_TSAN(__tsan_acquire(mutex));
@@ -76,6 +77,7 @@ typedef struct gg_caller {
     struct gg_caller *next;
     gg_spares spares;                       /* for this thread alone */
 } gg_caller;
+static void (*gg_spares_drop)(gg_spares *);    /* see _pointers.h */
 static _Atomic(gg_caller *) gg_callers;
 static atomic_int gg_one_is_alone;
 static PyMutex gg_turn;                     /* held by the thread that is alone: others sleep in it */
@@ -122,6 +124,8 @@ static gg_caller *gg_caller_new(void) {
         *c = (gg_caller){.taken = 1, .next = atomic_load(&gg_callers)};
         while (!atomic_compare_exchange_weak(&gg_callers, &c->next, c)) continue;
     }
+    /* Pointers of a thread that has ended lie among objects of others, which would wait for the same cache lines. */
+    if (c->spares.n && PyThreadState_GetUnchecked()) gg_spares_drop(&c->spares);
     c->section = GG_OUTSIDE;
     gg_caller_keep(c);
     return gg_me = c;

@@ -5,7 +5,7 @@ share memory (see alloc_layout). It recognises graphs that equal one of the last
 """
 import ctypes
 
-from libc.stdint cimport uint8_t
+from libc.stdint cimport SIZE_MAX, uint8_t
 
 from .._core cimport (
     GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_graph, arg_int32, arg_tensor, engine, enter, fail, gg_nbytes,
@@ -242,11 +242,15 @@ cdef class Galloc(Handle):
         self.plans.clear()
         return self.grow(self.plan(g, node_ids, leaf_ids))
 
-    cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1:
+    cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids, size_t most=SIZE_MAX) except -1:
+        """Places the tensors of a graph; False: there is no memory, or the graph needs more than `most` bytes."""
         cdef Plan p
+        cdef list sizes
         cdef int similarity = self.find_plan(g)
-        if similarity == DIFFERS and not self.grow(self.plan(g, node_ids, leaf_ids)):
-            return False
+        if similarity == DIFFERS:
+            sizes = self.plan(g, node_ids, leaf_ids)
+            if sum(map(sum, sizes)) > most or not self.grow(sizes):
+                return False
         if similarity != SAME:
             self.place_tensors()
         if similarity == DIFFERS:
@@ -515,6 +519,11 @@ def ggml_gallocr_alloc_graph(galloc, graph):
     if len(a.pool.bufts) > 1 and not nodes:
         return False
     return bool(a.alloc(g, ints(a.node_ids) if nodes else NULL, ints(a.leaf_ids) if leafs else NULL))
+
+def alloc_graph_within(galloc, graph, size_t size):
+    """Places the tensors of a graph like ggml_gallocr_alloc_graph, if they need no more than `size` bytes."""
+    enter(b"alloc_graph_within")
+    return bool(galloc_arg(galloc).alloc(arg_graph(graph, b"graph"), NULL, NULL, size))
 
 def ggml_gallocr_get_buffer_size(galloc, buffer_id):
     """Gives the memory that a graph allocator holds of one buffer type.

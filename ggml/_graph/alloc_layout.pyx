@@ -375,8 +375,12 @@ cdef int storage_of(Layout layout, const ggml_tensor *t) noexcept:
     return layout.storage(layout.entries[number_of(layout.index, t)].item)
 
 cdef int reuse_operand(Layout layout, ggml_tensor *t, int step) except -1:
-    """Computes a node in the memory of an operand that no later node reads, if its operation permits that."""
-    cdef int own, j, k, n, other
+    """Computes a node in the memory of an operand that no later node reads, if its operation permits that.
+
+    Of two, it is that which was computed last: it is more likely to be in the cache, and a convolution that precedes a
+    sum can then add the other one (tables/fusions.h).
+    """
+    cdef int own, j, k, n, other, computed, found = -1, latest = -1
     cdef ggml_tensor *s
     cdef uint32_t overwrites = engine.op(t.op).overwrites
     if t.view_src != NULL or not overwrites:
@@ -400,8 +404,10 @@ cdef int reuse_operand(Layout layout, ggml_tensor *t, int step) except -1:
         for other in range(GGML_MAX_SRC):                # while the kernel reads it
             if t.src[other] != NULL and storage_of(layout, t.src[other]) == k:
                 n += 1
-        if n == 1:
-            layout.items[own].in_place_of = k
-            layout.items[k].death = layout.items[own].death
-            return 0
+        computed = layout.items[layout.entries[number_of(layout.index, s)].item].birth
+        if n == 1 and computed > latest:
+            found, latest = k, computed
+    if found >= 0:
+        layout.items[own].in_place_of = found
+        layout.items[found].death = layout.items[own].death
     return 0

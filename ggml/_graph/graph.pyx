@@ -705,13 +705,16 @@ cdef int run_prepared(gg_prepared *prepared, gg_call *call) except? -99:
         pins_release(&pins)
         engine.prepared_end(prepared)
 
-def count_steps(cgraph, n_threads):
-    """How many steps the nodes of a graph are on so many threads: fused nodes are one (see tables/fusions.h)."""
+def count_steps(cgraph, n_threads, kept=False):
+    """How many steps the nodes of a graph are on so many threads: fused nodes are one (see tables/fusions.h).
+
+    kept: from the second compute on, whose plan is kept.
+    """
     enter(b"count_steps")
     cdef ggml_cgraph *g = arg_graph(cgraph, b"cgraph")
     cdef int n = threads(n_threads, "n_threads"), steps
     check_nodes(g.nodes, 0, g.n_nodes)
-    steps = engine.count_steps(g.nodes, g.n_nodes, n)
+    steps = engine.count_steps(g.nodes, g.n_nodes, n, kept)
     if steps < 0:
         fail(MemoryError, "no memory for the plan of the graph")
     return steps

@@ -215,6 +215,15 @@ def graph_of(ctx, *results, size=2048, grads=False):
     return graph
 
 
+def gradients_graph(ctx, out):
+    """A graph of sum(out) and its gradients, to be reset before each compute."""
+    loss = ggml.ggml_sum(ctx, out)
+    ggml.ggml_set_loss(loss)
+    graph = graph_of(ctx, loss, grads=True)
+    ggml.ggml_build_backward_expand(ctx, graph, None)
+    return graph
+
+
 def compute(ctx, graph, threads=1):
     assert ggml.ggml_graph_compute_with_ctx(ctx, graph, threads) == ggml.GGML_STATUS_SUCCESS
 
@@ -223,10 +232,7 @@ def gradients(ctx, out, params, threads):
     """Yields a note and the gradients of sum(out) with respect to params, for each ISA and number of threads. Asserts
     that they do not depend on the number of threads.
     """
-    loss = ggml.ggml_sum(ctx, out)
-    ggml.ggml_set_loss(loss)
-    graph = graph_of(ctx, loss, grads=True)
-    ggml.ggml_build_backward_expand(ctx, graph, None)
+    graph = gradients_graph(ctx, out)
     for name in ISAS:
         with isa(name):
             first = None

@@ -183,6 +183,42 @@ assert resident() - before < 128 << 20, resident() - before
 
 
 @linux
+def test_contexts_take_over_pages():
+    """Contexts that grow use the pages of freed ones, also after many of other sizes; what is kept has a limit."""
+    not_sanitized("it keeps freed memory")
+    child("""
+import ctypes
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+def fill(ctx, size):
+    ctypes.memset(ggml.ggml_get_data(ggml.ggml_new_tensor_1d(ctx, ggml.GGML_TYPE_I8, size)), 1, size)
+def grown():
+    made = [ggml.ggml_init(ggml.ggml_init_params(mem_size=0)) for _ in range(3)]
+    for ctx in made * 8:
+        fill(ctx, 600_000)
+    for ctx in made:
+        ggml.ggml_free(ctx)
+grown()
+before = resident()
+for size in range(2 << 20, 16 << 20, 1 << 19):
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=size + 4096))
+    fill(ctx, size)
+    ggml.ggml_free(ctx)
+assert resident() - before < 70 << 20, resident() - before
+grown(), grown()
+before = faults()
+grown()
+libc, size = ctypes.CDLL(None), ctypes.c_size_t(4096)
+libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+page = ctypes.c_void_p(libc.mmap(None, size, 3, 0x22, -1, None))
+libc.mremap(page, size, size, 5, None)    # MREMAP_MAYMOVE | MREMAP_DONTUNMAP: an emulator unmaps it, msync then fails
+assert faults() - before < 600 or libc.msync(page, size, 1), faults() - before    # of 3,500 pages
+""")
+
+
+@linux
 def test_contexts_that_use_little_lie_side_by_side():
     """Also after one of their size used much, whose pages the next one gets."""
     not_sanitized("it keeps freed memory")

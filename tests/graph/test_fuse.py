@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.harness import ISAS, context, graph_of, isa
+from cases.harness import ISAS, context, gradients_graph, graph_of, isa
 
 import ggml
 import ggml.ext
@@ -76,10 +76,10 @@ def fusing(on):
         _core.fuse(os.environ.get("GGML_FUSE") != "0")
 
 
-def steps(graph, n_threads=1, on=True):
-    """How many steps the nodes of a graph are."""
+def steps(graph, n_threads=1, on=True, kept=False):
+    """How many steps the nodes of a graph are; kept: from the second compute on."""
     with fusing(on):
-        return graphs.count_steps(graph, n_threads)
+        return graphs.count_steps(graph, n_threads, kept)
 
 
 def array(seed, *shape):
@@ -136,10 +136,11 @@ def compute(graph, n_threads=1, on=True):
         assert ggml.ggml_graph_compute_with_ctx(ctx, graph, n_threads) == ggml.GGML_STATUS_SUCCESS
 
 
-def same_on_all(build, want_steps=None):
+def same_on_all(build, want_steps=None, want_later=None):
     """Builds a graph anew for each ISA, number of threads and setting: all tensors have the same bits in the end.
 
-    build: returns the tensors to compare; the last one is the result.
+    build: returns the tensors to compare; the last one is the result. want_steps, want_later: the number of steps of
+    the first compute and, if it is given, of those that follow.
     """
     for name in ISAS:
         for n_threads in 1, 2:
@@ -150,7 +151,10 @@ def same_on_all(build, want_steps=None):
                     graph = graph_of(ctx, tensors[-1])
                     if on and want_steps is not None:
                         assert steps(graph, n_threads) == want_steps, [ggml.ggml_op_desc(t) for t in nodes_of(graph)]
-                    compute(graph, n_threads, on)
+                    if on and want_later is not None:
+                        assert steps(graph, n_threads, kept=True) == want_later
+                    for _ in range(1 if want_later is None else 3):  # checked, prepared, compared
+                        compute(graph, n_threads, on)
                     found.append([bits(t) for t in [*nodes_of(graph), *tensors]])
             for i, (single, fused) in enumerate(zip(*found, strict=True)):
                 assert np.array_equal(single, fused), (name, n_threads, i)
@@ -405,6 +409,178 @@ def test_tails_of_results_that_can_be_read():
     same_on_all(build, 2)
 
 
+# What is added to a convolution with a bias: of CONV_2D, in which order, how many steps the nodes are, and from
+# (ctx, conv, x) what is added
+ADDED = {
+    "another tensor": (lambda ctx, y, x: leaf(ctx, array(5, *extents(y))), 1),
+    "its input": (lambda ctx, y, x: x, 1),
+    "one channel for all": (lambda ctx, y, x: leaf(ctx, array(5, 2, 1, 19, 21)), 2),
+    "one image for all": (lambda ctx, y, x: leaf(ctx, array(5, 1, *extents(y)[1:])), 2),
+    "a second bias": (lambda ctx, y, x: leaf(ctx, array(5, 1, extents(y)[1], 1, 1)), 2),
+    "not contiguous": (lambda ctx, y, x: laid_out(ctx, array(5, *extents(y)), "permuted"), 2),
+    "itself": (lambda ctx, y, x: y, 2),
+}
+
+
+def extents(t):
+    """The shape of a tensor, in the order of NumPy."""
+    return tuple(t.contents.ne[:4][::-1])
+
+
+def sum_in(ctx, to, x, y):
+    """x + y where `to` is."""
+    t = ggml.ggml_add(ctx, x, y)
+    t.contents.data = to.contents.data
+    return t
+
+
+def with_bias(ctx, x, kernel, name="CONV_2D", stride=1, channels=16):
+    """A convolution of x with a bias, which has the shape of x if the stride is 1."""
+    n = extents(x)[1]
+    w = leaf(ctx, array(1, channels, 1 if name == "CONV_2D_DW" else n, kernel, kernel))
+    sums = CONVOLUTIONS[name](ctx, w, x, stride, kernel // 2)
+    return ggml.ggml_add_inplace(ctx, sums, leaf(ctx, array(2, 1, channels, 1, 1)))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("activation", ["none", "RELU", "SILU", "HARDSWISH"])
+@pytest.mark.parametrize("kernel, stride, shape", [
+    (3, 1, (2, 16, 19, 21)), (3, 2, (1, 16, 30, 31)), (1, 1, (2, 24, 19, 21)), (1, 1, (1, 128, 7, 7)),
+    (1, 1, (1, 40, 28, 28)), (5, 1, (1, 3, 19, 21)), (7, 2, (2, 3, 33, 35)), (1, 1, (3, 5, 1, 9)),
+])  # fmt: skip
+def test_sums_with_convolutions(kernel, stride, shape, activation, swapped):
+    """A tensor that is added to a convolution with a bias, before an activation, for each way to compute it."""
+
+    def build(ctx):
+        x = leaf(ctx, array(0, *shape))
+        y = with_bias(ctx, x, kernel, stride=stride, channels=130 if shape[1] == 128 else 16)
+        other = leaf(ctx, array(5, *extents(y)))
+        y = sum_in(ctx, y, *((other, y) if swapped else (y, other)))
+        if ACTIVATIONS[activation]:
+            y = ACTIVATIONS[activation](ctx, y)
+        return [x, other, y]
+
+    same_on_all(build, 1)
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_what_can_be_added_to_convolutions(name):
+    added, count = ADDED[name]
+
+    def build(ctx):
+        x = leaf(ctx, array(0, 2, 16, 19, 21))
+        y = with_bias(ctx, x, 3)
+        return [x, sum_in(ctx, y, y, added(ctx, y, x))]
+
+    same_on_all(build, count)
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_sums_with_dilated_convolutions(dilation):
+    """Rows that alternate, which Winograd's algorithm computes apart."""
+
+    def build(ctx):
+        x, w = leaf(ctx, array(0, 1, 32, 40, 64)), leaf(ctx, array(1, 32, 32, 3, 3))
+        sums = ggml.ggml_conv_2d_direct(ctx, w, x, 1, 1, 1, dilation, 1, dilation)
+        y = ggml.ggml_add_inplace(ctx, sums, leaf(ctx, array(2, 1, 32, 1, 1)))
+        return [x, ggml.ggml_relu_inplace(ctx, sum_in(ctx, y, y, leaf(ctx, array(5, *extents(y)))))]
+
+    same_on_all(build, 1)
+
+
+def test_sums_with_a_convolution_whose_squares_are_not_finite():
+    """Products of panels compute what Winograd's algorithm cannot, and add the same."""
+
+    def build(ctx):
+        values = array(0, 1, 64, 28, 28)
+        values[0, 3, 4, 5] = np.inf
+        x = leaf(ctx, values)
+        y = with_bias(ctx, x, 3, channels=64)
+        return [x, ggml.ggml_relu_inplace(ctx, sum_in(ctx, y, y, leaf(ctx, array(5, *extents(y)))))]
+
+    same_on_all(build, 1)
+
+
+@pytest.mark.parametrize("kind", ["no bias", "depthwise", "an activation before", "a second reader", "in the other"])
+def test_sums_that_stay_steps(kind):
+    """A convolution without a bias or of single channels, what is added after an activation, and results that are
+    read elsewhere or do not overwrite the convolution."""
+
+    def build(ctx):
+        x = leaf(ctx, array(0, 2, 16, 19, 21))
+        other = leaf(ctx, array(5, 2, 16, 19, 21))
+        name = "CONV_2D_DW" if kind == "depthwise" else "CONV_2D"
+        y = with_bias(ctx, x, 3, name)
+        if kind == "no bias":
+            y = CONVOLUTIONS[name](ctx, leaf(ctx, array(1, 16, 16, 3, 3)), x, 1, 1)
+        if kind == "an activation before":
+            y = ggml.ggml_relu_inplace(ctx, y)
+        if kind == "a second reader":
+            return [x, y, ggml.ggml_add(ctx, y, other)]
+        return [x, y, sum_in(ctx, other if kind == "in the other" else y, y, other)]
+
+    same_on_all(build, 2)
+
+
+def test_two_sums_with_a_convolution():
+    """The first is computed with it."""
+
+    def build(ctx):
+        x = leaf(ctx, array(0, 2, 16, 19, 21))
+        y = with_bias(ctx, x, 3)
+        for i in 5, 6:
+            y = sum_in(ctx, y, y, leaf(ctx, array(i, *extents(y))))
+        return [x, y]
+
+    same_on_all(build, 2)
+
+
+def test_gradients_of_sums_with_convolutions():
+    """The backward pass reads what the sum and the activation overwrite nowhere."""
+    found = []
+    for on in False, True:
+        with context() as ctx:
+            x, w = leaf(ctx, array(0, 1, 8, 12, 12)), leaf(ctx, array(1, 8, 8, 3, 3))
+            for t in x, w:
+                ggml.ggml_set_param(t)
+            y = ggml.ggml_add(ctx, CONVOLUTIONS["CONV_2D"](ctx, w, x, 1, 1), leaf(ctx, array(2, 1, 8, 1, 1)))
+            graph = gradients_graph(ctx, ggml.ggml_relu(ctx, ggml.ggml_add(ctx, y, x)))
+            ggml.ggml_graph_reset(graph)
+            compute(graph, 2, on)
+            found.append([bits(t) for t in [*nodes_of(graph), *(ggml.ggml_graph_get_grad(graph, t) for t in (x, w))]])
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True)) and found[0][-1].any()
+
+
+@pytest.mark.parametrize("first_operand", ["convolution", "input"])
+def test_the_allocator_lets_sums_overwrite_what_was_computed_last(first_operand, cpu):
+    """So what a convolution is added to in either order is added by its kernel."""
+    found = []
+    for on in False, True:
+        with context(no_alloc=True) as ctx:
+            x = ggml.ggml_scale(ctx, leaf(ctx, array(0, 1, 16, 19, 21)), 0.5)
+            w, bias = leaf(ctx, array(1, 16, 16, 3, 3)), leaf(ctx, array(2, 1, 16, 1, 1))
+            y = ggml.ggml_add(ctx, CONVOLUTIONS["CONV_2D"](ctx, w, x, 1, 1), bias)
+            y = ggml.ggml_relu(ctx, ggml.ggml_add(ctx, *((y, x) if first_operand == "convolution" else (x, y))))
+            ggml.ggml_set_output(y)
+            graph = graph_of(ctx, y)
+            galloc = ggml.ggml_gallocr_new(ggml.ggml_backend_get_default_buffer_type(cpu))
+            assert ggml.ggml_gallocr_alloc_graph(galloc, graph)
+            fill_leaves()
+            assert not on or steps(graph) == 2
+            compute(graph, 2, on)
+            found.append(bits(y))
+            ggml.ggml_gallocr_free(galloc)
+    assert np.array_equal(*found) and found[0].any()
+
+
+def test_a_convolution_has_two_operands_and_a_bias(ctx):
+    x = leaf(ctx, array(0, 1, 4, 5, 5))
+    t = CONVOLUTIONS["CONV_2D"](ctx, leaf(ctx, array(1, 4, 4, 3, 3)), x, 1, 1)
+    t.contents.src[3] = x
+    with pytest.raises(ValueError, match=r"src\[3\] is set: need two operands and a bias"):
+        ggml.ggml_graph_compute_with_ctx(ctx, graph_of(ctx, t), 1)
+
+
 # ---- products --------------------------------------------------------------------------------------------------------
 def weights(ctx, m, k, dtype):
     """A matrix [k, m] of a type."""
@@ -469,8 +645,8 @@ def test_a_product_has_two_operands(ctx):
 
 # ---- what is not worth it --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("n, count", [(1, 5), (255, 5), (256, 1)])
-def test_tiny_nodes_stay_single(n, count):
-    """On one thread, a chain of tiny nodes takes longer to make than it saves."""
+def test_tiny_nodes_stay_single_at_first(n, count):
+    """On one thread, a chain of tiny nodes takes longer to make than it saves in one compute."""
 
     def build(ctx):
         nodes = [leaf(ctx, array(0, n))]
@@ -478,7 +654,20 @@ def test_tiny_nodes_stay_single(n, count):
             nodes.append(ggml.ggml_scale(ctx, nodes[-1], 0.5))
         return nodes
 
-    same_on_all(build, count)
+    same_on_all(build, count, 1)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_tiny_nodes(name):
+    """Chains of one row, of whose operands one may be a single element."""
+
+    def build(ctx):
+        x, y = (leaf(ctx, array(i, 1, 19)) for i in range(2))
+        begun = ggml.ggml_add(ctx, x, y)
+        middle = BUILDERS[name](ctx, begun, y)
+        return [begun, middle, ggml.ggml_sub(ctx, ggml.ggml_mul(ctx, middle, first(ctx, x)), x)]
+
+    same_on_all(build, want_later=1)
 
 
 @pytest.mark.parametrize("rows, n, flat, count", [(64, 63, False, 5), (63, 63, False, 1), (64, 64, False, 1),

@@ -19,6 +19,8 @@ from ggml import _core
 from ggml.utils import from_numpy, to_numpy
 
 F32 = ggml.GGML_TYPE_F32
+# By ThreadSanitizer: results that two computes write are a race, of the program.
+RACES_ARE_REPORTED = "tsan" in os.environ.get("LD_PRELOAD", "")
 
 
 def network(ctx, seed, n=96):
@@ -119,8 +121,8 @@ def test_one_graph_in_several_python_threads(threads, take_turns, switching):
     """Threads that take turns compute a graph as one thread does. Without turns they write the same results at the same
     time: a program must not do that, but it does not crash.
     """
-    if not take_turns and "tsan" in os.environ.get("LD_PRELOAD", ""):
-        pytest.skip("the thread sanitizer: results that two computes write are a race, of the program")
+    if not take_turns and RACES_ARE_REPORTED:
+        pytest.skip("ThreadSanitizer reports the races of this program")
     turn = threading.Lock() if take_turns else contextlib.nullcontext()
     with context() as ctx:
         graph, out = network(ctx, 5)
@@ -695,5 +697,5 @@ def test_work_memory_is_freed_with_its_thread(child):
 def test_threads_that_share_contexts_handles_and_views(child):
     """In a process of its own, because a fault would end it. `fuzz/programs.py --threads` does the same for longer."""
     folder = Path(__file__).resolve().parents[2] / "fuzz" / "program"
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import stress; stress.stress(3, 8)"
-    assert "8 threads" in child(code, str(folder), timeout=120)
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import stress; stress.stress(3, 8, 0, bool(sys.argv[2]))"
+    assert "8 threads" in child(code, str(folder), "turns" if RACES_ARE_REPORTED else "", timeout=120)

@@ -387,3 +387,24 @@ def test_one_number_for_each_short_row(name):
                 compute(ctx, graph_of(ctx, *(t for t, _ in pairs)), threads)
                 for t, want in pairs:
                     np.testing.assert_array_equal(load(t), want)
+
+
+@pytest.mark.parametrize("name", ISAS)
+def test_short_rows_with_gaps(name):
+    """Operands that are parts of rows: one, both, and the same part twice."""
+    for n, gap, high, planes in [(2, 1, 300, 2), (3, 5, 129, 4), (4, 1, 129, 20), (7, 1, 33, 3), (15, 2, 70, 1)]:
+        with isa(name), context() as ctx:
+            r = Random(n)
+            a, b, c = (r(n + more, high, planes, 1).astype(np.float32) for more in (gap, gap, 0))
+            x, y = (
+                ggml.ggml_view_3d(ctx, t, n, high, planes, t.contents.nb[1], t.contents.nb[2], 4)
+                for t in (tensor(ctx, v, "F32") for v in (a, b))
+            )
+            z, a, b = tensor(ctx, c, "F32"), a[..., 1 : n + 1], b[..., 1 : n + 1]
+            pairs = [(ggml.ggml_add(ctx, x, y), a + b), (ggml.ggml_mul(ctx, x, x), a * a),
+                     (ggml.ggml_sub(ctx, z, y), c - b), (ggml.ggml_sub(ctx, x, z), a - c),
+                     (ggml.ggml_sqr(ctx, x), a * a)]  # fmt: skip
+            for threads in (1, 2, 3):
+                compute(ctx, graph_of(ctx, *(t for t, _ in pairs)), threads)
+                for t, want in pairs:
+                    np.testing.assert_array_equal(load(t), want)

@@ -30,7 +30,7 @@ from cases.harness import (
 )
 
 import ggml
-from ggml import utils
+from ggml import _core, utils
 
 with np.load(Path(__file__).parents[1] / "data" / "quants.npz") as z:
     RECORDED = {key: z[key] for key in z.files}
@@ -672,6 +672,7 @@ def roundings(type, b, x):
     pairs = [(v, x) for v in vectors]
     if type in SCALED:
         pairs.append((rounded_in_groups(b, steps(b.shape[-1]), 2032), scaled_first(type, x)))
+        pairs.append((rounded_in_groups(b, 16, 32767), x))  # few columns without VNNI
     return pairs
 
 
@@ -716,6 +717,29 @@ def test_mul_mat_of_precision_f32(type, n):
         ggml.ggml_mul_mat_set_prec(out, ggml.GGML_PREC_F32)
         scale = np.abs(y) @ np.abs(x).T
         on_each(ctx, out, lambda note: near_any(load(out), [y @ x.T], scale, note, 1e-6))
+
+
+@each(["Q4_0", "Q4_1", "Q5_0", "Q8_0", "IQ4_NL", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q2_K"])
+def test_columns_alike(type):
+    """A column has the same bits beside any number of others, from 5 on, up to the number that the kernels name.
+
+    That holds unless operands are swapped, as they are where few rows leave most lanes of a vector empty.
+    """
+    with context() as ctx:
+        a, _ = operand(ctx, type, Random(1)(512, 160))
+        y = Random(2)(512, 70)
+        outs = {n: ggml.ggml_mul_mat(ctx, a, tensor(ctx, y[..., :n, :], "F32")) for n in (5, 8, 23, 24, 25, 33, 70)}
+        graph = ggml.ggml_new_graph(ctx)
+        for out in outs.values():
+            ggml.ggml_build_forward_expand(graph, out)
+        for name in ISAS:
+            with isa(name):
+                ggml.ggml_graph_compute_with_ctx(ctx, graph, 2)
+                most = _core.columns_alike() or 70
+                assert most >= 24
+                for n, out in outs.items():
+                    if n <= most:
+                        assert np.array_equal(load(out)[0, 0, :5], load(outs[5])[0, 0]), (name, n)
 
 
 @each(["Q8_0", "Q4_K"])

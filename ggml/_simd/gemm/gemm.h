@@ -252,13 +252,14 @@ static inline void gemm_scatter(const gemm *g, const panel_format *f, const gemm
 static inline pack_ahead gemm_rows_ahead(const gemm *g, int64_t row, int64_t k, int64_t kn, int64_t steps) {
     const gemm_src *const a = &g->a;
     const gg_type_info *const type = &gg_types[a->type];
-    const bool used = a->ahead || gemm_format(g)->pair;
+    const bool floats = gemm_format(g) == &float_panels && a->pack == pack_along_k;
+    const bool used = a->ahead || floats || gemm_format(g)->pair;
     if (!used || row * MR >= g->m || a->panels > 1 || a->context || a->nb_k != (size_t)type->bytes)
         return (pack_ahead){0};
     const size_t bytes = (size_t)(gg_min(kn, g->k - k) / type->blck) * a->nb_k;
     pack_ahead x = {.row = pack_at(a, row * MR, k / type->blck), .stride = a->nb_i,
                     .lines = (int64_t)(bytes / AHEAD_LINE) + 1, .rows = gg_min(g->m - row * MR, MR)};
-    x.each = gg_ceil_div(x.rows * x.lines, gg_max(steps, 1));      /* none if k is 0 */
+    x.each = gg_ceil_div(x.rows * x.lines * (floats ? MICRO_STEPS : 1), gg_max(steps, 1));     /* none if k is 0 */
     return x;
 }
 

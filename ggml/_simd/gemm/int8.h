@@ -17,10 +17,8 @@ enum {
 typedef struct { vf scale, inverse; } int8_scale;
 static inline int8_scale int8_scale_of(const float *x, int n, float most, float least) {
     vi max = vf_bits(vf_set1(least));
-    for (int k = 0; k < n; k++) {
-        const vi bits = vf_bits(vf_abs(vf_load(x + k * NR_PAD)));      /* ordered like the values, NaN last */
-        max = vi_select(vi_gt(bits, max), bits, max);
-    }
+    for (int k = 0; k < n; k++)         /* magnitudes are ordered like their bits, NaN last */
+        max = vi_max(max, vf_bits(vf_abs(vf_load(x + k * NR_PAD))));
     return (int8_scale){vf_mul(vi_float(max), vf_set1(1 / most)), vf_div(vf_set1(most), vi_float(max))};
 }
 /* Rounds an element of each column to a code, which is added to sum. */

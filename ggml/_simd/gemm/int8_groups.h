@@ -6,8 +6,8 @@
 #if GG_VEC_INT8
 
 /* The word of a step that subtracts the bias; low, high: the sums of the codes in the halves of the words. */
-static inline vi groups_bias(const panel_format *f, vi low, vi high) {
-    const vi by = vi_set1(-f->bias);
+static inline vi groups_bias(int bias, vi low, vi high) {
+    const vi by = vi_set1(-bias);
 #ifdef GG_VEC_PAIRS
     return int8_word(vi_and(vi_mul(low, by), vi_set1(0xffff)), vi_mul(high, by));
 #else
@@ -30,7 +30,7 @@ static inline void groups_quantise(const panel_format *f, const float *x, float 
         vf_store(out, vi_float(int8_word(first, int8_two(s, x + 2 * NR_PAD, &sum))));
     }
     vf_store(out, s.scale);
-    vf_store(out + NR_PAD, vi_float(groups_bias(f, low, sum)));
+    vf_store(out + NR_PAD, vi_float(groups_bias(f->bias, low, sum)));
     sum = vi_add(sum, low);
     if (f->minima) vf_store(out + 2 * NR_PAD, vf_neg(vf_mul(s.scale, vi_to_vf(sum))));
 }

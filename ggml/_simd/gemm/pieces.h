@@ -38,7 +38,7 @@ GG_INLINE void pieces_split(const int pieces, vf x, vi *out) {
 }
 static inline vi pieces_larger(vi most, vf x) {
     const vi bits = vf_bits(vf_abs(x));     /* ordered like the values, NaN last */
-    return vi_select(vi_gt(bits, most), bits, most);
+    return vi_max(bits, most);
 }
 /* Word w of each piece for VW rows or columns from x on: elements 2w and 2w + 1 of k of a step, of which kn are left.
  * most: the bits of their largest magnitude so far. */

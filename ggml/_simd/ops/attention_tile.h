@@ -199,7 +199,7 @@ typedef void (*attn_values_fn)(int64_t steps, const float *panel, const float *w
 #define ATTN_VALUES(n, v) \
     static void attn_values_##v##_##n(int64_t steps, const float *panel, const float *weights, float *c, \
                                       int64_t ldc, int64_t m) { \
-        micro_floats(v, n < NR ? n : NR, 1, ATTN_KEYS, steps, panel, weights, c, ldc, m, true); \
+        micro_floats(v, n < NR ? n : NR, 1, ATTN_KEYS, steps, panel, weights, c, ldc, m, true, NULL); \
     }
 MICRO_SIZES(ATTN_VALUES, 1)
 MICRO_SIZES(ATTN_VALUES, 2)

@@ -4,28 +4,24 @@
 #include "rowwise.h"
 #include <math.h>
 
-static inline void exp_4(const float *x, float *y, vf m, vf t[4]) {
-    GG_FOUR(j) t[j] = vf_sub(vf_load(x + j * VW), m);
-    gg_exp_negative_4(t);
-    GG_FOUR(j) vf_store(y + j * VW, t[j]);
-}
-/* y = exp(x - m) for x <= m; returns the sum of y */
-ROW_SUM_OF(exp_row, exp_4(x + i, y + i, m, t_), st(y + i, gg_exp_negative(vf_sub(ld(x + i, k), m)), k),
-           const float *x, float *y, vf m)
-
-/* The same with 0 in place of numbers below 2^-115: subnormal products take a hundred times as long. They would be the
- * weights of keys that add nothing to a sum of weights of 1 or more. */
-static inline vf weight_exponent(vf x, vf m) {
+/* x - m; of weights, -inf in place of numbers below -80, whose exponentials are 0 then: subnormal products take a
+ * hundred times as long, and such keys add nothing to a sum of weights of 1 or more. */
+static inline vf exponent(const bool of_weights, vf x, vf m) {
     const vf t = vf_sub(x, m);
-    return vf_select(vf_lt(t, vf_set1(-80)), vf_set1(-GG_INF), t);
+    return of_weights ? vf_select(vf_lt(t, vf_set1(-80)), vf_set1(-GG_INF), t) : t;
 }
-static inline void weights_4(const float *x, float *y, vf m, vf t[4]) {
-    GG_FOUR(j) t[j] = weight_exponent(vf_load(x + j * VW), m);
+static inline void exp_4(const bool of_weights, const float *x, float *y, vf m, vf t[4]) {
+    GG_FOUR(j) t[j] = exponent(of_weights, vf_load(x + j * VW), m);
     gg_exp_negative_4(t);
     GG_FOUR(j) vf_store(y + j * VW, t[j]);
 }
-ROW_SUM_OF(weights_row, weights_4(x + i, y + i, m, t_), st(y + i, gg_exp_negative(weight_exponent(ld(x + i, k), m)), k),
-           const float *x, float *y, vf m)
+/* static double name(p, x, y, m): y = exp(x - m) for x <= m; returns the sum of y */
+#define EXP_ROW(name, of_weights)                                                                              \
+    ROW_SUM_OF(name, exp_4(of_weights, x + i, y + i, m, t_),                                                   \
+               st(y + i, gg_exp_negative(exponent(of_weights, ld(x + i, k), m)), k), const float *x, float *y, vf m)
+EXP_ROW(exp_row, false)
+EXP_ROW(weights_row, true)
+#undef EXP_ROW
 
 /* y = scale x + slope mask (mask may be NULL; where it is -inf, y is -inf whatever x is); returns the maximum */
 static float logits_row(const row_part *p, const float *x, const float *mask, float scale, float slope, float *y) {

@@ -218,29 +218,40 @@ static void pool_columns(const gg_pool *q, const char *x, patch_range rows, floa
         st(most + i, r, n - i);
     }
 }
+/* The maxima of every second window of the columns' maxima. */
+static void pool_row_seconds(const gg_pool *q, const float *most, int64_t n, float *y) {
+    for (int64_t j = 0; j < n; j += VW) {
+        vf r = vf_set1(pool_nothing(q));
+        for (int64_t t = 0; t < q->k[0]; t += 2) {
+            vf even, odd;
+            vf_load_pairs(most + 2 * j + t, &even, &odd);
+            r = pool_larger(q->nan, even, r);
+            if (t + 1 < q->k[0]) r = pool_larger(q->nan, odd, r);
+        }
+        st(y + j, r, n - j);
+    }
+}
+/* First the columns of as many rows as there is room for, then the windows: a load that crosses recent stores waits. */
 static int pool_every_second(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
+    enum { ROOM = POOL_ROW + 2 * VW };                  /* vectors may begin at the last element */
     const ggml_tensor *x = q->x;
-    const int64_t n = dst->ne[0], lead = q->p[0], width = gg_max(lead + x->ne[0], 2 * (n - 1) + q->k[0]);
-    _Alignas(64) float most[POOL_ROW + 2 * VW];               /* vectors may begin at the last element */
-    for (int64_t i = 0; i < width + 2 * VW; i++) most[i] = pool_nothing(q);
+    const int64_t n = dst->ne[0], lead = q->p[0], pitch = gg_max(lead + x->ne[0], 2 * (n - 1) + q->k[0]) + 2 * VW;
+    const int64_t most_rows = ROOM / pitch;
+    _Alignas(64) float most[ROOM];
+    float *to[ROOM / (2 * VW)];
+    for (int64_t i = 0; i < most_rows * pitch; i++) most[i] = pool_nothing(q);
     for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (x->ne[0] + 1) + 1, &u0, &u1);)
-        for (int64_t u = u0; u < u1; u++) {
-            const row_index at = nth_row(dst, u);
-            const int64_t top = at.i1 * q->s[1] - q->p[1];
-            const patch_range down = patch_inside(x->ne[1], top, 1, q->k[1]);
-            pool_columns(q, (const char *)gg_row_ptr(x, 0, at.i2, at.i3), (patch_range){down.lo + top, down.hi + top},
-                         most + lead);
-            float *const y = (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3);
-            for (int64_t j = 0; j < n; j += VW) {
-                vf r = vf_set1(pool_nothing(q));
-                for (int64_t t = 0; t < q->k[0]; t += 2) {
-                    vf even, odd;
-                    vf_load_pairs(most + 2 * j + t, &even, &odd);
-                    r = pool_larger(q->nan, even, r);
-                    if (t + 1 < q->k[0]) r = pool_larger(q->nan, odd, r);
-                }
-                st(y + j, r, n - j);
+        for (int64_t rows; u0 < u1; u0 += rows) {
+            rows = gg_min(u1 - u0, most_rows);
+            for (int64_t r = 0; r < rows; r++) {
+                const row_index at = nth_row(dst, u0 + r);
+                const int64_t top = at.i1 * q->s[1] - q->p[1];
+                const patch_range down = patch_inside(x->ne[1], top, 1, q->k[1]);
+                pool_columns(q, (const char *)gg_row_ptr(x, 0, at.i2, at.i3),
+                             (patch_range){down.lo + top, down.hi + top}, most + r * pitch + lead);
+                to[r] = (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3);
             }
+            for (int64_t r = 0; r < rows; r++) pool_row_seconds(q, most + r * pitch, n, to[r]);
         }
     return GGML_STATUS_SUCCESS;
 }

@@ -261,16 +261,21 @@ static inline int64_t gg_single_tile(ggml_tensor *const *t, int n) {
     return count <= 4 * GG_TILE && gg_contiguous(t[0]) ? count : 0;
 }
 
-/* Whether rows are short and lie beside each other, except those of operands that have one element for each. */
+/* Whether the rows of v lie beside each other. */
+static inline bool gg_adjacent_rows(const ggml_tensor *v) { return v->nb[1] == (size_t)v->ne[0] * sizeof(float); }
+/* Whether rows are short and lie beside each other, except those of operands that have one element for each row, or
+ * rows of less than a vector. */
 static inline bool gg_short_rows(const ggml_tensor *v, int n) {
-    bool columns = false;
+    bool others = false;
     for (int i = 0; i < n; i++) {
-        const bool column = i > 0 && v[i].ne[0] == 1, adjacent = v[i].nb[0] == 4 && v[i].nb[1] == (size_t)v->ne[0] * 4;
-        if (v[i].type != GGML_TYPE_F32 || (!column && !(adjacent && v[i].ne[0] == v->ne[0]))) return false;
+        const bool column = i > 0 && v[i].ne[0] == 1, apart = !column && !gg_adjacent_rows(&v[i]);
+        if (v[i].type != GGML_TYPE_F32) return false;
+        if (!column && (v[i].nb[0] != sizeof(float) || v[i].ne[0] != v->ne[0])) return false;
+        if (apart && (i == 0 || v->ne[0] >= VW)) return false;
         if (v[i].ne[1] != v->ne[1] && !(column && v[i].ne[1] == 1)) return false;
-        columns |= column;
+        others |= column || apart;
     }
-    return columns && v->ne[0] > 1 && v->ne[0] <= GG_TILE / 4 && v->ne[1] > 1;
+    return others && v->ne[0] > 1 && v->ne[0] <= GG_TILE / 4 && v->ne[1] > 1;
 }
 /* Each of n elements, nb bytes apart, `times` times; may write a vector beyond the end. */
 static inline void gg_each_repeated(const char *p, size_t nb, int64_t n, int64_t times, float *y) {
@@ -292,8 +297,11 @@ static inline void gg_map_short_rows(const gg_work *w, const ggml_tensor *v, int
             for (int i = 0; i < n; i++) {
                 const int64_t j1 = gg_wrap(i1, v[i].ne[1]), j2 = gg_wrap(i2, v[i].ne[2]), j3 = gg_wrap(i3, v[i].ne[3]);
                 p[i] = (float *)gg_row_ptr(&v[i], j1, j2, j3);
-                if (v[i].ne[0] == ne0) continue;
-                gg_each_repeated((const char *)p[i], v[i].ne[1] > 1 ? v[i].nb[1] : 0, m, ne0, tmp[i]);
+                const char *const from = (const char *)p[i];
+                if (v[i].ne[0] < ne0) gg_each_repeated(from, v[i].ne[1] > 1 ? v[i].nb[1] : 0, m, ne0, tmp[i]);
+                else if (gg_adjacent_rows(&v[i])) continue;
+                else for (int64_t r = 0; r < m; r++)
+                    vf_store(tmp[i] + r * ne0, vf_loadn((const float *)(from + (size_t)r * v[i].nb[1]), (int)ne0));
                 p[i] = tmp[i];
             }
             fn(p, m * ne0, false, arg);

@@ -63,6 +63,7 @@ INLINED float q4_1_min(const void *b) { return gg_half_of_two(b, 1); }
 INLINED float q5_1_min(const void *b) { return gg_half_of_two(b, 1); }
 
 #ifdef GG_VEC_COLUMNS
+enum { SIGNED_GROUP = INTS_SIGNED(128) ? GG_SIGNED_GROUP : 32 };     /* elements of a group of signed codes */
 INLINED void q4_0_words(vi *w, const char *b, size_t nb) { vc_nibbles(w, b + offsetof(block_q4_0, qs), nb); }
 INLINED void q4_1_words(vi *w, const char *b, size_t nb) { vc_nibbles(w, b + offsetof(block_q4_1, qs), nb); }
 INLINED void five_bits_words(vi *w, const char *qs, const char *qh, size_t nb) {
@@ -80,18 +81,19 @@ INLINED void q5_1_words(vi *w, const char *b, size_t nb) {
 INLINED void q8_0_words(vi *w, const char *b, size_t nb) {
     vc_load4(w, b + offsetof(block_q8_0, qs), nb);
     vc_load4(w + 4, b + offsetof(block_q8_0, qs) + 16, nb);
-    for (int q = 0; q < 8; q++) w[q] = vc_flip_signs(w[q]);
 }
 INLINED void iq4_nl_words(vi *w, const char *b, size_t nb) {
     vc_nibbles(w, b + offsetof(block_iq4_nl, qs), nb);
-    for (int q = 0; q < 8; q++) w[q] = vc_flip_signs(vc_lut(gg_levels_iq4nl, w[q]));
+    for (int q = 0; q < 8; q++) w[q] = vc_lut(gg_levels_iq4nl, w[q]);
 }
-#define GROUPS(t, MINIMA) \
+#define GROUPS(t, IS_SIGNED, MINIMA, GROUP, DEPTH, LEAST) \
     INLINED void t##_groups(const char *x, size_t nb, int64_t n, group_fn group, void *to) { \
-        small_groups(sizeof(block_##t), t##_words, MINIMA, x, nb, n, group, to); \
+        small_groups(sizeof(block_##t), t##_words, IS_SIGNED, MINIMA, x, nb, n, group, to); \
     } \
-    GROUPED(t, 32, 2)
-GROUPS(q4_0, false) GROUPS(q4_1, true) GROUPS(q5_0, false) GROUPS(q5_1, true) GROUPS(q8_0, false) GROUPS(iq4_nl, false)
+    GROUPED(t, GROUP, DEPTH, LEAST)
+GROUPS(q4_0, false, false, 32, 8, VW == 8 ? 1 : 2) GROUPS(q4_1, false, true, 32, 8, 2)
+GROUPS(q5_0, false, false, 32, 8, 2) GROUPS(q5_1, false, true, 32, 4, 2)
+GROUPS(q8_0, true, false, SIGNED_GROUP, 0, VW == 8 ? 4 : 2) GROUPS(iq4_nl, true, false, SIGNED_GROUP, 0, 2)
 #undef GROUPS
 #endif
 
@@ -99,8 +101,8 @@ SMALL_TYPE(q4_0, 1, 8, NULL, 0, 15, false, NULL, true, PACKED)
 SMALL_TYPE(q4_1, 1, 0, q4_1_min, 0, 15, false, NULL, true, PACKED)
 SMALL_TYPE(q5_0, 1, 16, NULL, 0, 31, false, NULL, true, PACKED)
 SMALL_TYPE(q5_1, 1, 0, q5_1_min, 0, 31, false, NULL, true, PACKED)
-SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL, true, PACKED)
-SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL, true, PACKED)
+SMALL_TYPE(q8_0, 1, 0, NULL, 128, 255, false, NULL, true, PACKED_K)
+SMALL_TYPE(iq4_nl, 1, 0, NULL, 128, 241, false, NULL, true, PACKED_K)
 SMALL_TYPE(mxfp4, 1, 0, NULL, 12, 24, false, NULL, false, UNPACKED)
 SMALL_TYPE(nvfp4, 2, 0, NULL, 12, 24, true, NULL, false, UNPACKED)
 SMALL_TYPE(q1_0, 4, 1, NULL, 0, 2, false, q1_0_plus, false, UNPACKED)
@@ -243,12 +245,12 @@ INLINED void q6_K_groups(const char *x, size_t nb, int64_t n, group_fn group, vo
         }
     }
 }
-GROUPED(q4_K, 32, 1) GROUPED(q5_K, 32, 1) GROUPED(q6_K, 16, 2)
+GROUPED(q4_K, 32, 8, 1) GROUPED(q5_K, 32, 4, VW == 8 ? 2 : 1) GROUPED(q6_K, 16, 4, 2)
 #endif
 
-K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL, PACKED, q4_K_eight, 0)
-K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL, PACKED, q5_K_eight, 0)
-K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL, PACKED, NULL, 2)
+K_TYPE(q4_K, 1, 32, 0, NULL, q4_K_dmin, 0, 15, NULL, PACKED_K, q4_K_eight, 0)
+K_TYPE(q5_K, 1, 32, 0, NULL, q5_K_dmin, 0, 31, NULL, PACKED_K, q5_K_eight, 0)
+K_TYPE(q6_K, 1, 16, 32, NULL, NULL, 0, 63, NULL, PACKED_K, NULL, 2)
 
 /* ---- ternary types ---------------------------------------------------------------------------------------------- */
 /* A byte is a fraction x / 256 whose first five base-3 digits are elements + 1. Multiplying by 3^k modulo 256 makes
@@ -395,7 +397,25 @@ K_TYPE(iq3_xxs, 0.25f, 32, 0, iq3_xxs_signs, NULL, 62, 124, NULL, UNPACKED, NULL
 GRID_TYPE(iq3_s, 1, 32, 0, iq3_s_signs, NULL, 15, 30, 0)
 GRID_TYPE(iq1_s, 0.125f, 32, 9, NULL, iq1_s_adjust, 0, 18, 0)
 GRID_TYPE(iq1_m, 0.125f, 16, 9, NULL, NULL, 0, 18, 7)
-K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL, UNPACKED, NULL, 0)
+#ifdef GG_VEC_COLUMNS
+INLINED void iq4_xs_groups(const char *x, size_t nb, int64_t n, group_fn group, void *to) {
+    for (const char *end = x + n / 256 * sizeof(block_iq4_xs); x < end; x += sizeof(block_iq4_xs)) {
+        const vi head = vc_load(x, nb);                     /* d and scales_h */
+        const vf d = vc_half(head, 0);
+        vi low = vc_load(x + offsetof(block_iq4_xs, scales_l), nb), high = vi_srl(head, 16);
+#pragma GCC unroll 1
+        for (int j = 0; j < 8; j++, low = vi_srl(low, 4), high = vi_srl(high, 2)) {
+            const vi s = vi_or(vi_and(low, vi_set1(15)), vi_shl(vi_and(high, vi_set1(3)), 4));
+            vi w[8];
+            vc_nibbles(w, x + offsetof(block_iq4_xs, qs) + 16 * j, nb);
+            for (int q = 0; q < 8; q++) w[q] = vc_lut(gg_levels_iq4nl, w[q]);
+            signed_group(group, to, w, vf_mul(vi_to_vf(vi_sub(s, vi_set1(32))), d));
+        }
+    }
+}
+GROUPED(iq4_xs, SIGNED_GROUP, 0, VW == 8 ? 3 : 1)
+#endif
+K_TYPE(iq4_xs, 1, 32, 0, NULL, NULL, 128, 241, NULL, PACKED_K, NULL, 0)
 
 /* ---- activation types -------------------------------------------------------------------------------------------- */
 static void q8_1_to_f32(const void *x, float *y, int64_t n) {

@@ -143,8 +143,23 @@ INLINED void small_unpack(small_type t, const void *x, void *groups, int64_t n) 
 }
 
 #ifdef GG_VEC_COLUMNS
-/* What takes the words of codes of a scale group of VW rows, which are unsigned; d: the scales, m: the minima. */
+/* What takes the words of codes of a scale group of VW rows; d: the scales, m: the minima. Codes are unsigned, or
+ * signed ones of two bytes, 16 at a time. */
 typedef void (*group_fn)(void *to, const int words, const bool minima, const vi *w, vf d, vf m);
+/* Gives the 32 signed codes in w to group, in one of these ways. */
+INLINED void signed_group(group_fn group, void *to, vi w[8], vf d) {
+#ifdef GG_VEC_PAIRS
+#pragma GCC unroll 2
+    for (int h = 0; h < 8; h += 4) {
+        vi pairs[8];
+        for (int q = 0; q < 4; q++) vc_pairs(pairs + 2 * q, w[h + q]);
+        group(to, 8, false, pairs, d, vf_zero());
+    }
+#else
+    for (int q = 0; q < 8; q++) w[q] = vc_flip_signs(w[q]);
+    group(to, 8, false, w, d, vf_zero());
+#endif
+}
 
 /* Stores them in panels, whose words are `width` floats apart. */
 typedef struct { float *out; int width; } words_packer;
@@ -156,81 +171,85 @@ INLINED void pack_group(void *to, const int words, const bool minima, const vi *
     if (minima) vf_store(p->out + (words + 1) * p->width, m);
     p->out += (words + 1 + minima) * p->width;
 }
-/* Adds their products with columns of b, whose step is `words` words of codes of each column; then the scales of all,
- * and what the products begin with, or the factors of the minima. */
+/* Adds their products with columns of b (gemm/int8_few.h) to sums, one column after the other: the words of the rows
+ * stay in registers. depth: as many words as are added in 16 bits, where products are; 0: codes have two bytes. */
 typedef struct {
     const int32_t *b;
-    vf sum[GG_TIMES_MOST];
+    int columns, depth;
+    float *sums;
     const char *ahead, *end;            /* what is prefetched: `each` bytes for each group */
     size_t each;
 } words_factor;
-INLINED void times_group(const int columns, void *to, const int words, const bool minima, const vi *w, vf d, vf m) {
+INLINED vi times_words(const int depth, const int words, vi dot, const vi *w, const int32_t *b) {
+#ifdef GG_VEC_PAIRS
+#pragma GCC unroll 8
+    for (int q = 0; depth == 0 && q < words; q++) dot = vi_madd_pairs(dot, w[q], vi_set1(b[q]));
+    if (depth == 0) return dot;
+#pragma GCC unroll 8
+    for (int q = 0; q < depth; q++) dot = vi_add_pairs(dot, vi_pairs(w[q], vi_set1(b[q])));
+    dot = vi_sum_pairs(dot);
+    if (depth == words) return dot;
+    vi rest = vi_pairs(w[depth], vi_set1(b[depth]));
+#pragma GCC unroll 8
+    for (int q = depth + 1; q < words; q++) rest = vi_add_pairs(rest, vi_pairs(w[q], vi_set1(b[q])));
+    return vi_add(dot, vi_sum_pairs(rest));
+#else
+    (void)depth;
+#pragma GCC unroll 8
+    for (int q = 0; q < words; q++) dot = vi_dot(dot, w[q], vi_set1(b[q]));
+    return dot;
+#endif
+}
+INLINED void times_group(void *to, const int words, const bool minima, const vi *w, vf d, vf m) {
     words_factor *const f = to;
-    const int32_t *const b = f->b, *const e = b + columns * words, *const last = e + columns;
-    vi dot[GG_TIMES_MOST];
+    const int32_t *b = f->b;
     for (f->end += f->each; f->ahead < f->end; f->ahead += 64) __builtin_prefetch(f->ahead, 0, 2);
-#pragma GCC unroll 8
-    for (int j = 0; j < columns; j++) dot[j] = vi_set1(minima ? 0 : last[j]);
-#pragma GCC unroll 8
-    for (int q = 0; q < words; q++)
-#pragma GCC unroll 8
-        for (int j = 0; j < columns; j++) dot[j] = vi_dot(dot[j], w[q], vi_set1(b[j * words + q]));
-#pragma GCC unroll 8
-    for (int j = 0; j < columns; j++) {
-        const vf scale = vf_mul(d, vi_float(vi_set1(e[j])));
-        f->sum[j] = vf_fma(vi_to_vf(dot[j]), scale, f->sum[j]);
-        if (minima) f->sum[j] = vf_fma(m, vi_float(vi_set1(last[j])), f->sum[j]);
+#pragma GCC unroll 2
+    for (float *sum = f->sums, *const end = sum + f->columns * VW; sum < end; sum += VW, b += words + 2) {
+        const vi dot = times_words(f->depth, words, vi_set1(minima ? 0 : b[words + 1]), w, b);
+        const vf scale = vf_mul(d, vi_float(vi_set1(b[words])));
+        vf x = vf_fma(vi_to_vf(dot), scale, vf_load(sum));
+        if (minima) x = vf_fma(m, vi_float(vi_set1(b[words + 1])), x);
+        vf_store(sum, x);
     }
-    f->b = last + columns;
+    f->b = b;
 }
-#define TIMES_GROUP(n) \
-    INLINED void times_group_##n(void *to, const int words, const bool minima, const vi *w, vf d, vf m) { \
-        times_group(n, to, words, minima, w, d, m); \
-    }
-TIMES_GROUP(1) TIMES_GROUP(2) TIMES_GROUP(4) TIMES_GROUP(6) TIMES_GROUP(8)
-#undef TIMES_GROUP
-
-/* Gives the words of n elements of VW rows to group(to, ...). */
-typedef void (*groups_fn)(const char *x, size_t nb, int64_t n, group_fn group, void *to);
-INLINED void times_groups(const int columns, groups_fn groups, group_fn add, const int group, const char *x, size_t nb,
-                          int64_t n, const int32_t *b, float *sums) {
-    words_factor f = {.b = b, .ahead = x + VW * nb, .end = x + VW * nb, .each = VW * nb / (size_t)(n / group)};
-#pragma GCC unroll 8
-    for (int j = 0; j < columns; j++) f.sum[j] = vf_zero();
-    groups(x, nb, n, add, &f);
-#pragma GCC unroll 8
-    for (int j = 0; j < columns; j++) vf_store(sums + j * VW, f.sum[j]);
-}
-/* <t>_pack and <t>_times of a type whose words are packed in columns, by <t>_groups. LEAST: the fewest columns for
- * which <t>_times is faster than dot products */
-#define GROUPED(t, GROUP, LEAST) \
+/* <t>_pack and <t>_times of a type whose words are packed in columns, by <t>_groups, which gives the words of n
+ * elements of VW rows to a group_fn. LEAST: the fewest columns for which <t>_times is faster than dot products */
+#define GROUPED(t, GROUP, DEPTH, LEAST) \
     enum { t##_least = LEAST }; \
     static void t##_pack(const char *x, size_t nb, int64_t n, float *out, int width) { \
         words_packer p = {out, width}; \
         t##_groups(x, nb, n, pack_group, &p); \
     } \
     static void t##_times(const char *x, size_t nb, int64_t n, int columns, const int32_t *b, float *sums) { \
-        if (LEAST == 1 && columns == 1) times_groups(1, t##_groups, times_group_1, GROUP, x, nb, n, b, sums); \
-        else if (columns == 2) times_groups(2, t##_groups, times_group_2, GROUP, x, nb, n, b, sums); \
-        else if (columns == 4) times_groups(4, t##_groups, times_group_4, GROUP, x, nb, n, b, sums); \
-        else if (columns == 6) times_groups(6, t##_groups, times_group_6, GROUP, x, nb, n, b, sums); \
-        else times_groups(8, t##_groups, times_group_8, GROUP, x, nb, n, b, sums); \
+        words_factor f = {.b = b, .columns = columns, .depth = DEPTH, .sums = sums, .ahead = x + VW * nb, \
+                          .end = x + VW * nb, .each = VW * nb / (size_t)(n / GROUP)}; \
+        memset(sums, 0, (size_t)columns * VW * sizeof *sums); \
+        t##_groups(x, nb, n, times_group, &f); \
     }
 #define PACKED(t) t##_pack, t##_times, t##_least
+#ifdef GG_VEC_PAIRS                     /* panels hold scaled codes, or blocks */
+#define PACKED_K(t) NULL, t##_times, t##_least
+#else
+#define PACKED_K PACKED
+#endif
 
-/* Blocks that begin with their scale and minimum, a block of all rows at a time. words: unsigned codes */
+/* Blocks that begin with their scale and minimum, a block of all rows at a time. */
 typedef void (*words_fn)(vi w[8], const char *block, size_t nb);
-INLINED void small_groups(int bytes, words_fn words, bool minima, const char *x, size_t nb, int64_t n, group_fn group,
-                          void *to) {
+INLINED void small_groups(int bytes, words_fn words, bool is_signed, bool minima, const char *x, size_t nb, int64_t n,
+                          group_fn group, void *to) {
     for (const char *end = x + n / 32 * bytes; x < end; x += bytes) {
         vi w[8];
         const vi halves = vc_load(x, nb);
         words(w, x, nb);
-        group(to, 8, minima, w, vc_half(halves, 0), minima ? vf_neg(vc_half(halves, 1)) : vf_zero());
+        if (is_signed) signed_group(group, to, w, vc_half(halves, 0));
+        else group(to, 8, minima, w, vc_half(halves, 0), minima ? vf_neg(vc_half(halves, 1)) : vf_zero());
     }
 }
 #else
 #define PACKED UNPACKED
+#define PACKED_K UNPACKED
 #endif
 #define UNPACKED(t) NULL, NULL, 0
 

@@ -42,6 +42,9 @@ static void install_quants(gg_kernels *k) {
     ENTER_KIND_##kind(id, name) ENTER_ENCODER_##encoder(id, name)
 #include "../tables/types.h"
 #undef TYPE
+#if defined GG_VEC_COLUMNS && defined GG_VEC_PAIRS      /* panels hold scaled codes, or blocks */
+    k->columns_alike = GG_TIMES_MOST_SIGNED;
+#endif
 }
 
 #endif

@@ -45,7 +45,7 @@
     X(int, until_callback, (ggml_tensor **nodes, int n))                                                               \
     X(size_t, work_size, (ggml_tensor **nodes, int n, int n_threads))                                                  \
     X(const char *, algorithm_of, (ggml_tensor *node))                                                                 \
-    X(int, count_steps, (ggml_tensor *const *nodes, int n, int n_threads))                                             \
+    X(int, count_steps, (ggml_tensor *const *nodes, int n, int n_threads, bool kept))                                  \
     X(gg_prepared *, prepared_find, (const ggml_cgraph *graph))                                                        \
     X(gg_prepared *, prepared_note, (const ggml_cgraph *graph, int n))                                                 \
     X(bool, prepared_begin, (gg_prepared *p, gg_call *call, gg_pins *pins))                                            \

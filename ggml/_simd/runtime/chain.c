@@ -45,6 +45,7 @@ gg_chain *gg_chain_new(int n, const ggml_tensor *const *nodes, const gg_row_kern
             for (int d = 0; d < 3; d++) l->nb[k][d] = flat || t->ne[d + 1] == 1 ? 0 : t->nb[d + 1];
         }
     }
+    c->single = !filled && (whole || c->ne[0] <= GG_CHAIN_TILE) && c->ne[1] * c->ne[2] * c->ne[3] == 1;
     return c;
 }
 
@@ -53,7 +54,7 @@ typedef float buffer[GG_CHAIN_TILE];
 typedef struct place { int64_t i0, i[3]; } place;       /* of a tile */
 
 static char *row_at(const gg_link *l, int k, const place *at) {
-    return l->data[k] + (size_t)at->i[0] * l->nb[k][0] + (size_t)at->i[1] * l->nb[k][1]
+    return (char *)l->data[k] + (size_t)at->i[0] * l->nb[k][0] + (size_t)at->i[1] * l->nb[k][1]
          + (size_t)at->i[2] * l->nb[k][2];
 }
 static void fill(float *y, float x, int64_t n) {
@@ -64,7 +65,11 @@ static bool varies(const gg_link *l, int k) { return l->nb[k][0] || l->nb[k][1] 
 static void fill_constants(const gg_chain *c, int64_t n, buffer *filled) {
     for (const gg_link *l = c->links, *end = l + c->n; l < end; l++)
         for (int k = 1; k <= GG_CHAIN_SOURCES; k++)
-            if (l->filled[k] >= 0 && !varies(l, k)) fill(filled[l->filled[k]], *(const float *)l->data[k], n);
+            if (l->filled[k] >= 0 && !varies(l, k)) fill(filled[l->filled[k]], *l->data[k], n);
+}
+static void compute(const gg_link *l, float *const *p, int64_t n, const place *at) {
+    if (l->kernel.row) l->kernel.row(l->node, p, at->i[0], at->i[1]);
+    else l->kernel.tile(p, n, false, l->node->op_params);
 }
 /* Computes n elements of each node. */
 static void run_tile(const gg_chain *c, const place *at, int64_t n, buffer *filled) {
@@ -79,13 +84,10 @@ static void run_tile(const gg_chain *c, const place *at, int64_t n, buffer *fill
                 p[k] = row ? row + at->i0 : NULL;
             }
         }
-        if (l->kernel.row) l->kernel.row(l->node, p, at->i[0], at->i[1]);
-        else l->kernel.tile(p, n, false, l->node->op_params);
+        compute(l, p, n, at);
     }
 }
-int gg_chain_run(const gg_work *w, ggml_tensor *last) {
-    (void)last;
-    const gg_chain *const c = w->chain;
+static int run_rows(const gg_work *w, const gg_chain *c) {
     _Alignas(64) buffer filled[GG_CHAIN_FILLED];
     const int64_t ne0 = c->ne[0], tile = c->whole ? ne0 : gg_min(ne0, GG_CHAIN_TILE), tiles = gg_ceil_div(ne0, tile);
     const int64_t rows = c->ne[1] * c->ne[2] * c->ne[3], grain = gg_max(1, 4 * GG_CHAIN_TILE / tile);
@@ -102,5 +104,16 @@ int gg_chain_run(const gg_work *w, ggml_tensor *last) {
             if (++at.i[1] == c->ne[2]) at.i[1] = 0, at.i[2]++;
         }
     }
+    return GGML_STATUS_SUCCESS;
+}
+/* Small nodes: their operands lie where the rows are. */
+static void run_single(const gg_chain *c) {
+    for (const gg_link *l = c->links, *end = l + c->n; l < end; l++) compute(l, l->data, c->ne[0], &(const place){0});
+}
+int gg_chain_run(const gg_work *w, ggml_tensor *last) {
+    (void)last;
+    int64_t begin, end;
+    if (!w->chain->single) return run_rows(w, w->chain);
+    if (gg_claim_chunk(w, 1, 1, &begin, &end)) run_single(w->chain);
     return GGML_STATUS_SUCCESS;
 }

@@ -13,7 +13,7 @@ enum {
 typedef struct gg_link {                /* a node of a chain; operand 0 is its result, 1.. are its sources */
     gg_row_kernel kernel;
     const ggml_tensor *node;
-    char *data[1 + GG_CHAIN_SOURCES];   /* NULL: there is no such operand */
+    float *data[1 + GG_CHAIN_SOURCES];  /* or of f16, if the kernel says so; NULL: there is no such operand */
     size_t nb[1 + GG_CHAIN_SOURCES][3]; /* strides of dimensions 1 to 3 in bytes; 0: the operand is repeated along it */
     int8_t filled[1 + GG_CHAIN_SOURCES];    /* which buffer holds the element that is repeated; -1: none */
 } gg_link;
@@ -21,6 +21,7 @@ typedef struct gg_link {                /* a node of a chain; operand 0 is its r
 typedef struct gg_chain {
     int n;
     bool whole;                         /* a node needs whole rows */
+    bool single;                        /* there is one row, of one tile, of which nothing has to be filled in */
     int64_t ne[4];                      /* of the results; contiguous ones count as one row where none needs rows */
     gg_link links[];
 } gg_chain;

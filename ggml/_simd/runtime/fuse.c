@@ -16,7 +16,7 @@
 #include "pages.h"
 #include <stdlib.h>
 
-/* On one thread, nodes of fewer elements than SMALLEST gain less by a chain than it takes to make it. MANY rows of
+/* On one thread, nodes of fewer elements than SMALLEST gain less by a chain than it takes to make it once. MANY rows of
  * fewer than SHORT elements take less time node by node, unless all of a chain is one row. */
 enum { WINDOW = 8, SMALLEST = 256, SHORT = 64, MANY = 64 };
 
@@ -87,26 +87,30 @@ static bool conflict(const ggml_tensor *a, const ggml_tensor *b) {      /* a and
 }
 
 /* ---- tails: a node that an operation computes while its sums are in the cache ------------------------------------ */
-static bool conv_takes(ggml_tensor *conv, const ggml_tensor *next) {
+/* b: the other operand of `next`, or NULL */
+static bool conv_takes(ggml_tensor *conv, const ggml_tensor *next, ggml_tensor *b) {
     gg_conv_2d_params *const q = conv_2d_params(conv);
-    ggml_tensor *const b = next->src[1];
     if (q->function || !gg_is_float(conv->src[0]->type)) return false;
     if (next->op == GGML_OP_UNARY) {                    /* without a bias, the kernel would add 0 to -0 */
         const int function = unary_params(next)->function;
-        if (!conv->src[2] || !gg_conv_function_ok(function)) return false;
+        if (b || !conv->src[2] || !gg_conv_function_ok(function)) return false;
         q->function = function + 1;
         return true;
     }
-    if (next->op != GGML_OP_ADD || conv->src[2] || b->type != GGML_TYPE_F32 || !gg_contiguous(b)
-        || overlap(span_of(b), span_of(conv))) return false;
+    if (next->op != GGML_OP_ADD || b->type != GGML_TYPE_F32 || !gg_contiguous(b) || overlap(span_of(b), span_of(conv)))
+        return false;
+    if (conv->src[2]) {                                 /* what is added has an element for each sum */
+        if (conv->op != GGML_OP_CONV_2D || conv->src[3] || !gg_same_shape(b, conv)) return false;
+        conv->src[3] = b;
+        return true;
+    }
     const int channels = q->is_1d ? 1 : 2;
     for (int d = 0; d < 4; d++)
         if (b->ne[d] != (d == channels ? conv->ne[d] : 1)) return false;
     conv->src[2] = b;
     return true;
 }
-static bool product_takes(ggml_tensor *product, const ggml_tensor *next) {
-    ggml_tensor *const b = next->src[1];
+static bool product_takes(ggml_tensor *product, const ggml_tensor *next, ggml_tensor *b) {
     if (next->op != GGML_OP_ADD || product->src[2] || product->src[0]->type == GGML_TYPE_I8 || b->type != GGML_TYPE_F32
         || !gg_contiguous(b) || overlap(span_of(b), span_of(product))) return false;
     for (int d = 0; d < 4; d++)
@@ -114,10 +118,10 @@ static bool product_takes(ggml_tensor *product, const ggml_tensor *next) {
     product->src[2] = b;
     return true;
 }
-static bool takes(ggml_tensor *node, const ggml_tensor *next) {
+static bool takes(ggml_tensor *node, const ggml_tensor *next, ggml_tensor *other) {
     switch (node->op) {
 #define FUSED_ROWS(NAME, family)
-#define FUSED_TAIL(NAME, takes) case GGML_OP_##NAME: return takes(node, next);
+#define FUSED_TAIL(NAME, takes) case GGML_OP_##NAME: return takes(node, next, other);
 #include "../tables/fusions.h"
 #undef FUSED_TAIL
 #undef FUSED_ROWS
@@ -138,8 +142,9 @@ static bool take(const fusing *f, int s, int next) {
     gg_step *const step = &f->plan->steps[s];
     const ggml_tensor *const node = f->v[next].node;
     ggml_tensor changed = *step->node;
-    if (f->v[s].result != node->src[0] || changed.type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32
-        || !same_elements(&changed, node) || !takes(&changed, node)) return false;
+    const int operand = f->v[s].result == node->src[0] ? 0 : 1;
+    if (f->v[s].result != node->src[operand] || changed.type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32
+        || !same_elements(&changed, node) || !takes(&changed, node, node->src[1 - operand])) return false;
     if (!step->owned) {
         ggml_tensor *const copy = gg_malloc(sizeof *copy);
         if (!copy) return false;
@@ -255,7 +260,7 @@ static int standing(const fusing *f, int i) {
 }
 static void join_sources(const fusing *f, int i) {
     const ggml_tensor *const t = f->v[i].node;
-    if (f->plan->available == 1 && gg_nelements(t) < SMALLEST) return;
+    if (!f->plan->request.kept && f->plan->available == 1 && gg_nelements(t) < SMALLEST) return;
     for (int k = 0; k < GG_CHAIN_SOURCES; k++) {
         if (!t->src[k] || !gg_same_shape(t->src[k], t)) continue;
         int j = i - 1;

@@ -101,7 +101,11 @@ enum {
 typedef void (*gg_pack_fn)(const char *x, size_t nb, int64_t n, float *out, int width);
 /* Multiplies n elements of as many rows as a vector has lanes, nb bytes apart, by `columns` columns of b, a panel of
  * gemm/int8_few.h: sums[j * lanes + i] = row i times column j. */
-enum { GG_TIMES_MOST = 8 };         /* columns: one, or an even number */
+enum {
+    GG_TIMES_MOST = 32,             /* columns, */
+    GG_TIMES_MOST_SIGNED = 24,      /* of signed codes of two bytes */
+    GG_SIGNED_GROUP = 16,           /* elements of a scale group of signed codes of two bytes */
+};
 typedef void (*gg_times_fn)(const char *x, size_t nb, int64_t n, int columns, const int32_t *b, float *sums);
 /* A block of 256 elements whose scales are part of the codes (gemm/int8_folded.h): element i is d codes[i], minus the
  * minimum of its 16 elements, dmin m[i / 16], if the type has minima. Codes use as much of 15 bits as a type allows. */
@@ -144,6 +148,8 @@ struct gg_kernels {
     gg_lay_out_fn lay_out[GG_TYPE_MAX];     /* of the quantised activation types, */
     gg_lay_out_f32_fn lay_out_f32[GG_TYPE_MAX];     /* from their rows, or from floats */
     gg_ints ints[GG_TYPE_MAX];
+    int columns_alike;              /* the most columns by which gg_ints.times of all types multiplies, if panels, which
+                                     * serve more, round in another way; 0: they round alike, or there is no times */
 };
 
 /* ---- services for kernels (compute.c) ---------------------------------------------------------------------------- */

@@ -8,14 +8,64 @@
 #include <pthread.h>
 #endif
 
+/* ---- shards ------------------------------------------------------------------------------------------------------ */
+/* Without a GIL the ranges and contexts that a thread makes are in a shard of this thread, or of a few, with locks, and
+ * cache lines, of its own: threads that make and free contexts of their own do not wait for each other. Memory of
+ * callers is in the first shard. With a GIL there is one for all. */
+#ifdef GG_FREE_THREADED
+enum { SHARDS = 9, SHARES = 4 };                /* SHARES: how many times the limit of all the limit of a shard goes */
+#else
+enum { SHARDS = 1, SHARES = 1 };
+#endif
+enum { CALLERS, QUARANTINE = 1024, DEAD = 4096, LEAVING = 32 };
+typedef struct {
+    /* A thread in a section may enter ranges and contexts, and look them up; only one that is alone takes them out, so
+     * that what was looked up stays. The lock is for the arrays, which are sorted by address. */
+    _Alignas(GG_APART) gg_lock registry;
+    struct { gg_region **v; size_t n, cap; } live[GG_REGION_KINDS];
+    struct { ggml_context **v; size_t n, cap; } contexts;
+    uint64_t changes;                           /* how often something was taken out */
+    uint64_t serials, epoch;
+    /* Handles come from malloc. A freed one is kept until 4096 others have been freed, so that no new context gets its
+     * address soon. */
+    ggml_context *dead[DEAD];
+    size_t n_dead;
+    /* Small contexts that have left while other threads shared the section, and may have looked them up. */
+    struct { ggml_context *ctx; uint64_t time; } leaving[LEAVING];
+    int n_leaving;
+
+    /* Freed arenas, oldest first. Their addresses stay reserved for a while, and the oldest are released first. An
+     * arena with views stays until the last view is released. Any thread whose allocation fails calls
+     * release_reserved, so a lock of its own protects the list and the regions in it. */
+    _Alignas(GG_APART) atomic_flag busy;
+    gg_region *oldest, **newest;                /* newest: the last field `next`; NULL: &oldest */
+    gg_region *by_address[QUARANTINE + 1];      /* the same, sorted */
+    size_t q_len, q_bytes;                      /* q_bytes: of regions without views */
+    /* Those that have left it. Without a GIL they are unmapped when a context is made, outside of sections, for whose
+     * end others wait. */
+    gg_region *departed;
+    size_t n_departed;
+} shard;
+static shard shards[SHARDS];
+
+/* Each shard, for i from 0 to SHARDS - 1: that of memory of callers, which may lie in ranges of others, that of this
+ * thread, the others. */
+static shard *nth_shard(int i) {
+    return &shards[i ? 1 + (gg_thread_number() + (unsigned)i - 1) % (SHARDS > 1 ? SHARDS - 1 : 1) : 0];
+}
+static shard *own_shard(void) { return nth_shard(SHARDS > 1); }
+static shard *shard_of(const gg_region *r) { return &shards[r->shard]; }
+
+static inline uint64_t now(const uint64_t *count) { return __atomic_load_n(count, __ATOMIC_ACQUIRE); }
+static inline void advance(uint64_t *count) { __atomic_store_n(count, *count + 1, __ATOMIC_RELEASE); }
+/* Sizes of arrays, which others read without the lock to see whether there is something to look for. */
+static inline size_t length(const size_t *n) { return __atomic_load_n(n, __ATOMIC_RELAXED); }
+static inline void set_length(size_t *n, size_t to) { __atomic_store_n(n, to, __ATOMIC_RELAXED); }
+
 /* ---- regions: an array of each kind, sorted by address ----------------------------------------------------------- */
-/* A thread in a section may enter ranges and contexts, and look them up; only one that is alone takes them out, so that
- * what was looked up stays. The lock is for the arrays. */
-static struct { gg_region **v; size_t n, cap; uint64_t changes; } live[GG_REGION_KINDS];
-static uint64_t serials, epoch;
-static gg_lock registry;
-/* What was found last: calls look up the same ranges one after the other. It holds as long as nothing has changed. */
-static GG_OF_THREAD struct { gg_region *region; uint64_t changes; } recent[GG_REGION_KINDS];
+/* What was found last: calls look up the same ranges one after the other. It holds as long as nothing of its shard was
+ * taken out. */
+static GG_OF_THREAD struct { gg_region *region; const uint64_t *count; uint64_t changes; } recent[GG_REGION_KINDS];
 
 int (*gg_change_begin)(void);
 void (*gg_change_end)(int before);
@@ -23,10 +73,12 @@ static int begin_change(void) { return gg_change_begin ? gg_change_begin() : 0; 
 static void end_change(int before) {
     if (gg_change_end) gg_change_end(before);
 }
-static inline uint64_t now(const uint64_t *count) { return __atomic_load_n(count, __ATOMIC_ACQUIRE); }
-static inline void advance(uint64_t *count) { __atomic_store_n(count, *count + 1, __ATOMIC_RELEASE); }
 
-uint64_t gg_region_epoch(void) { return now(&epoch); }
+uint64_t gg_region_epoch(void) {                /* the counts grow: their sum is the same only if all of them are */
+    uint64_t sum = 0;
+    for (int i = 0; i < SHARDS; i++) sum += now(&shards[i].epoch);
+    return sum;
+}
 
 /* The first of n sorted ranges that begins after addr. */
 static size_t after(gg_region *const *v, size_t n, const void *addr) {
@@ -48,71 +100,94 @@ static bool take_out(gg_region **v, size_t n, const gg_region *r) {
     if (i) memmove(v + i - 1, v + i, (n - i) * sizeof *v);
     return i > 0;
 }
-static size_t position(int kind, const void *addr) { return after(live[kind].v, live[kind].n, addr); }
+static size_t position(const shard *s, int kind, const void *addr) {
+    return after(s->live[kind].v, s->live[kind].n, addr);
+}
 static inline bool holds(const gg_region *r, const void *addr) {
     return (uintptr_t)addr - (uintptr_t)r->base < r->size;
 }
-
+static gg_region *find_in(shard *s, int kind, const void *addr) {
+    if (!length(&s->live[kind].n)) return NULL;
+    gg_lock_take(&s->registry);
+    const size_t i = position(s, kind, addr);
+    gg_region *const r = i && holds(s->live[kind].v[i - 1], addr) ? s->live[kind].v[i - 1] : NULL;
+    if (r) recent[kind].region = r, recent[kind].count = &s->changes, recent[kind].changes = s->changes;
+    gg_lock_open(&s->registry);
+    return r;
+}
+static gg_region *overlap_in(shard *s, int kind, const void *base, size_t size) {
+    gg_region *r = find_in(s, kind, base);
+    if (r || !length(&s->live[kind].n)) return r;
+    gg_lock_take(&s->registry);
+    const size_t i = position(s, kind, base);
+    if (i < s->live[kind].n && (uintptr_t)s->live[kind].v[i]->base - (uintptr_t)base < size) r = s->live[kind].v[i];
+    gg_lock_open(&s->registry);
+    return r;
+}
 gg_region *gg_region_find(int kind, const void *addr) {
-    if (recent[kind].changes == now(&live[kind].changes) && recent[kind].region && holds(recent[kind].region, addr))
-        return recent[kind].region;
-    gg_lock_take(&registry);
-    const size_t i = position(kind, addr);
-    gg_region *const r = i && holds(live[kind].v[i - 1], addr) ? live[kind].v[i - 1] : NULL;
-    if (r) recent[kind].region = r, recent[kind].changes = live[kind].changes;
-    gg_lock_open(&registry);
+    gg_region *r = recent[kind].region;
+    if (r && recent[kind].changes == now(recent[kind].count) && holds(r, addr)) return r;
+    r = NULL;
+    for (int i = 0; i < SHARDS && !r; i++) r = find_in(nth_shard(i), kind, addr);
     return r;
 }
 gg_region *gg_region_overlap(int kind, const void *base, size_t size) {
-    gg_region *r = gg_region_find(kind, base);
-    if (r) return r;
-    gg_lock_take(&registry);
-    const size_t i = position(kind, base);
-    if (i < live[kind].n && (uintptr_t)live[kind].v[i]->base - (uintptr_t)base < size) r = live[kind].v[i];
-    gg_lock_open(&registry);
+    gg_region *r = NULL;
+    for (int i = 0; i < SHARDS && !r; i++) r = overlap_in(nth_shard(i), kind, base, size);
     return r;
 }
 /* New pages were given these addresses: memory of a caller that was registered there was freed, and its range, which
  * may begin inside of the new one, would hide what lies behind it. */
 static void forget_callers(const void *base, size_t size) {
-    if (!gg_region_overlap(GG_ARENA, base, size)) return;
+    if (!overlap_in(&shards[CALLERS], GG_ARENA, base, size)) return;
     const int before = begin_change();
-    for (gg_region *r; (r = gg_region_overlap(GG_ARENA, base, size));) {
+    for (gg_region *r; (r = overlap_in(&shards[CALLERS], GG_ARENA, base, size));) {
         gg_region_remove(GG_ARENA, r);
         if (!r->ctx) gg_region_leave(r);
     }
     end_change(before);
 }
-static bool enter_region(int kind, gg_region *r) {
-    if (live[kind].n == live[kind].cap) {
-        const size_t cap = live[kind].cap ? 2 * live[kind].cap : 64;
-        gg_region **v = gg_realloc(live[kind].v, cap * sizeof *v);
+/* A number that no other range of any shard gets. */
+static uint64_t new_serial(shard *s) { return ++s->serials * SHARDS + (uint64_t)(s - shards); }
+static bool enter_region(shard *s, int kind, gg_region *r) {
+    if (s->live[kind].n == s->live[kind].cap) {
+        const size_t cap = s->live[kind].cap ? 2 * s->live[kind].cap : 64;
+        gg_region **v = gg_realloc(s->live[kind].v, cap * sizeof *v);
         if (!v) return false;
-        live[kind].v = v, live[kind].cap = cap;
+        s->live[kind].v = v, s->live[kind].cap = cap;
     }
-    insert(live[kind].v, live[kind].n++, r);
-    advance(&live[kind].changes);
-    r->serial = ++serials;
+    insert(s->live[kind].v, s->live[kind].n, r);
+    set_length(&s->live[kind].n, s->live[kind].n + 1);
+    r->shard = (int)(s - shards), r->serial = new_serial(s);
     return true;
 }
 bool gg_region_add(int kind, gg_region *r) {
+    shard *const s = r->mapped ? own_shard() : &shards[CALLERS];
     if (r->mapped) forget_callers(r->base, r->size);
-    gg_lock_take(&registry);
-    const bool added = enter_region(kind, r);
-    gg_lock_open(&registry);
+    gg_lock_take(&s->registry);
+    const bool added = enter_region(s, kind, r);
+    gg_lock_open(&s->registry);
+    if (!r->mapped) {                           /* it may lie in a range that threads have looked up */
+        for (int i = 0; i < SHARDS; i++) {
+            gg_lock_take(&shards[i].registry);
+            advance(&shards[i].changes);
+            gg_lock_open(&shards[i].registry);
+        }
+    }
     return added;
 }
-static void take_region_out(int kind, const gg_region *r) {
-    if (!take_out(live[kind].v, live[kind].n, r)) return;
-    live[kind].n--;
-    advance(&live[kind].changes);
-    advance(&epoch);
+static void take_region_out(shard *s, int kind, const gg_region *r) {
+    if (!take_out(s->live[kind].v, s->live[kind].n, r)) return;
+    set_length(&s->live[kind].n, s->live[kind].n - 1);
+    advance(&s->changes);
+    advance(&s->epoch);
 }
 void gg_region_remove(int kind, gg_region *r) {
+    shard *const s = shard_of(r);
     const int before = begin_change();
-    gg_lock_take(&registry);
-    take_region_out(kind, r);
-    gg_lock_open(&registry);
+    gg_lock_take(&s->registry);
+    take_region_out(s, kind, r);
+    gg_lock_open(&s->registry);
     end_change(before);
 }
 
@@ -123,35 +198,22 @@ enum { KEPT_FOR_LATER = false };
 #endif
 
 /* ---- quarantine -------------------------------------------------------------------------------------------------- */
-/* Freed arenas, oldest first. Their addresses stay reserved for a while, and the oldest are released first. An arena
- * with views stays until the last view is released. Any thread whose allocation fails calls release_reserved, so a lock
- * protects the list and the regions in it. */
-enum { QUARANTINE = 1024 };
-static gg_region *oldest, **newest = &oldest;   /* newest: the last field `next` */
-static gg_region *by_address[QUARANTINE + 1];   /* the same, sorted */
-static size_t q_len, q_bytes;                   /* q_bytes: of regions without views */
-/* Those that have left it. Without a GIL they are unmapped when a context is made, outside of sections, for whose end
- * others wait. */
-static gg_region *departed;
-static size_t n_departed;
-static atomic_flag busy = ATOMIC_FLAG_INIT;
-
-static void lock(void) {
-    for (int i = 1; atomic_flag_test_and_set_explicit(&busy, memory_order_acquire); i++) gg_wait_turn(i);
+static void lock(shard *s) {
+    for (int i = 1; atomic_flag_test_and_set_explicit(&s->busy, memory_order_acquire); i++) gg_wait_turn(i);
 }
-static void unlock(void) { atomic_flag_clear_explicit(&busy, memory_order_release); }
+static void unlock(shard *s) { atomic_flag_clear_explicit(&s->busy, memory_order_release); }
 #ifndef _WIN32
 /* A fork waits until no other thread holds the locks, which would stay locked in the child process. */
-static void lock_both(void) {
-    gg_lock_take(&registry);
-    lock();
+static void lock_all(void) {
+    for (int i = 0; i < SHARDS; i++) gg_lock_take(&shards[i].registry);
+    for (int i = 0; i < SHARDS; i++) lock(&shards[i]);
 }
-static void unlock_both(void) {
-    unlock();
-    gg_lock_open(&registry);
+static void unlock_all(void) {
+    for (int i = 0; i < SHARDS; i++) unlock(&shards[i]);
+    for (int i = 0; i < SHARDS; i++) gg_lock_open(&shards[i].registry);
 }
 __attribute__((constructor)) static void lock_while_forking(void) {
-    pthread_atfork(lock_both, unlock_both, unlock_both);
+    pthread_atfork(lock_all, unlock_all, unlock_all);
 }
 #endif
 
@@ -182,60 +244,63 @@ static void region_destroy(gg_region *r) {
     } else if (r->mapped) gg_pages_free(r->base, r->size);
     free(r);
 }
-static void quarantine_remove(gg_region **at) {
+static void quarantine_remove(shard *s, gg_region **at) {
     gg_region *r = *at;
     *at = r->next;
-    if (!r->next) newest = at;
-    take_out(by_address, q_len--, r);
-    if (r->rests) q_bytes -= r->size;
+    if (!r->next) s->newest = at;
+    take_out(s->by_address, s->q_len, r);
+    set_length(&s->q_len, s->q_len - 1);
+    if (r->rests) s->q_bytes -= r->size;
 }
 /* Releases the oldest regions without views until at most `bytes` are reserved. */
-static void quarantine_trim(size_t bytes) {
-    for (gg_region **at = &oldest; *at && q_bytes > bytes;) {
+static void quarantine_trim(shard *s, size_t bytes) {
+    for (gg_region **at = &s->oldest; *at && s->q_bytes > bytes;) {
         gg_region *r = *at;
         if (!r->rests) at = &r->next;
-        else quarantine_remove(at), region_destroy(r);
+        else quarantine_remove(s, at), region_destroy(r);
     }
 }
 /* Returns the memory of a region that has no views any more; keeps its addresses unless they are too many. The lock is
  * open while the system works: until `rests` is set nobody else releases the region, but it may leave the list. */
-static void region_rest(gg_region *r) {
+static void region_rest(shard *s, gg_region *r) {
     const size_t limit = r->slot.slab ? gg_slot_limit(r->slot) : gg_spare_addresses();
     size_t size = r->size;
-    bool keeps = size <= limit;
-    unlock();
+    bool keeps = size <= limit / SHARES;
+    unlock(s);
     if (r->slot.slab) size = slot_rest(r);
     else if (keeps && r->file) keeps = r->mapped = close_file(r);
     else if (keeps && r->mapped) gg_pages_return(r->base, r->size, gives_pages(r) ? limit / 8 : 0);
-    lock();
+    lock(s);
     r->size = size, r->rests = true;
     if (r->orphan) { region_destroy(r); return; }
-    q_bytes += size;
-    if (keeps) { quarantine_trim(limit); return; }
-    gg_region **at = &oldest;
+    s->q_bytes += size;
+    if (keeps) { quarantine_trim(s, limit / SHARES); return; }
+    gg_region **at = &s->oldest;
     while (*at != r) at = &(*at)->next;
-    quarantine_remove(at), region_destroy(r);
+    quarantine_remove(s, at), region_destroy(r);
 }
-static gg_region *quarantined(const void *addr) {
-    const size_t i = after(by_address, q_len, addr);
-    return i && holds(by_address[i - 1], addr) ? by_address[i - 1] : NULL;
+static gg_region *quarantined(const shard *s, const void *addr) {
+    const size_t i = after(s->by_address, s->q_len, addr);
+    return i && holds(s->by_address[i - 1], addr) ? s->by_address[i - 1] : NULL;
 }
-static void destroy_departed(void) {
-    lock();
-    gg_region *r = departed;
-    departed = NULL, n_departed = 0;
-    unlock();
+static void destroy_departed(shard *s) {
+    lock(s);
+    gg_region *r = s->departed;
+    s->departed = NULL, s->n_departed = 0;
+    unlock(s);
     for (gg_region *next; r; r = next) next = r->next, region_destroy(r);
 }
 /* Releases what freed arenas keep reserved. */
 static bool release_reserved(void) {
-    lock();
-    const size_t before = q_bytes;
-    quarantine_trim(0);
-    const bool dropped = gg_pages_drop_warm(), emptied = gg_slots_drop();
-    unlock();
-    destroy_departed();
-    return before || dropped || emptied;
+    bool any = gg_pages_drop_warm();
+    for (int i = 0; i < SHARDS; i++) {
+        lock(&shards[i]);
+        any |= shards[i].q_bytes > 0;
+        quarantine_trim(&shards[i], 0);
+        unlock(&shards[i]);
+        destroy_departed(&shards[i]);
+    }
+    return gg_slots_drop() || any;
 }
 /* Changes the views of a range, or adds GG_FREED; returns them as they are then. */
 static int64_t views_change(gg_region *r, int64_t delta) {
@@ -246,35 +311,47 @@ static int64_t views_change(gg_region *r, int64_t delta) {
 #endif
 }
 void gg_region_retire(gg_region *r) {
+    shard *const s = shard_of(r);
     atomic_store_explicit(&gg_on_exhaustion, release_reserved, memory_order_release);
-    lock();
+    lock(s);
     r->next = NULL;
-    *newest = r, newest = &r->next;
-    insert(by_address, q_len++, r);
-    if (q_len > QUARANTINE) {
-        gg_region *const old = oldest;
-        quarantine_remove(&oldest);
-        if (old->rests) old->next = departed, departed = old, n_departed++;
+    *(s->newest ? s->newest : &s->oldest) = r, s->newest = &r->next;
+    insert(s->by_address, s->q_len, r);
+    set_length(&s->q_len, s->q_len + 1);
+    if (s->q_len > QUARANTINE) {
+        gg_region *const old = s->oldest;
+        quarantine_remove(s, &s->oldest);
+        if (old->rests) old->next = s->departed, s->departed = old, s->n_departed++;
         else old->orphan = true;                            /* leaves the list; its views keep it */
     }
-    if (views_change(r, GG_FREED) == GG_FREED) region_rest(r);
-    const bool all = n_departed > (KEPT_FOR_LATER ? QUARANTINE : 0);
-    unlock();
-    if (all) destroy_departed();
+    if (views_change(r, GG_FREED) == GG_FREED) region_rest(s, r);
+    const bool all = s->n_departed > (KEPT_FOR_LATER ? QUARANTINE : 0);
+    unlock(s);
+    if (all) destroy_departed(s);
 }
 void gg_region_leave(gg_region *r) {
-    lock();
+    shard *const s = shard_of(r);
+    lock(s);
     r->orphan = true;
     const bool viewed = views_change(r, GG_FREED) != GG_FREED;
-    unlock();
+    unlock(s);
     if (!viewed) free(r);
 }
-bool gg_region_stale(const void *addr) {
-    lock();
-    const bool stale = quarantined(addr) != NULL;
-    unlock();
-    return stale;
+/* A freed range that is still in quarantine; hold: if it has views, with one more, else NULL. Nothing in quarantine is
+ * released while its lock is held. */
+static gg_region *freed_range(const void *addr, bool hold) {
+    gg_region *r = NULL;
+    for (int i = 0; i < SHARDS && !r; i++) {
+        shard *const s = nth_shard(i);
+        if (!length(&s->q_len)) continue;
+        lock(s);
+        r = quarantined(s, addr);
+        if (r && hold && views_change(r, 1) == GG_FREED + 1) views_change(r, -1), r = NULL;
+        unlock(s);
+    }
+    return r;
 }
+bool gg_region_stale(const void *addr) { return freed_range(addr, false) != NULL; }
 /* A live range: it stays while this thread is in its section. */
 static gg_region *live_with_data(const void *addr) {
     gg_region *r = gg_region_find(GG_ARENA, addr);
@@ -283,28 +360,25 @@ static gg_region *live_with_data(const void *addr) {
 gg_region *gg_region_of_data(const void *addr) {
     gg_region *r = live_with_data(addr);
     if (r) return r;
-    lock();
-    if ((r = quarantined(addr)) && !gg_region_views(r)) r = NULL;
-    unlock();
+    r = freed_range(addr, true);
+    if (r) gg_region_view(r, -1);
     return r;
 }
 gg_region *gg_region_hold(const void *addr) {
-    gg_region *r = live_with_data(addr);
-    if (r) { views_change(r, 1); return r; }
-    lock();                                         /* nothing in quarantine is released meanwhile */
-    if ((r = quarantined(addr)) && views_change(r, 1) == GG_FREED + 1) views_change(r, -1), r = NULL;
-    unlock();
-    return r;
+    gg_region *const r = live_with_data(addr);
+    if (r) views_change(r, 1);
+    return r ? r : freed_range(addr, true);
 }
 void gg_region_view(gg_region *r, int delta) {
     if (delta > 0 || views_change(r, delta) != GG_FREED) {
         if (delta > 0) views_change(r, delta);
         return;
     }
-    lock();                                         /* this was the last view of a freed range */
+    shard *const s = shard_of(r);
+    lock(s);                                        /* this was the last view of a freed range */
     if (r->orphan) region_destroy(r);
-    else region_rest(r);
-    unlock();
+    else region_rest(s, r);
+    unlock(s);
 }
 
 /* ---- pins -------------------------------------------------------------------------------------------------------- */
@@ -353,69 +427,82 @@ void gg_unpin(gg_pins *p) {
 /* ---- contexts ---------------------------------------------------------------------------------------------------- */
 enum { FIRST_CHUNK = 1 << 20, TOUCH = 1 << 17 };
 
-/* Handles come from malloc. A freed one is kept until 4096 others have been freed, so that no new context gets its
- * address soon. */
-static ggml_context *dead[4096];
-static size_t n_dead;
-static struct { ggml_context **v; size_t n, cap; uint64_t changes; } contexts;
-static GG_OF_THREAD struct { ggml_context *context; uint64_t changes; } recent_context;
+static GG_OF_THREAD struct { ggml_context *context; const uint64_t *count; uint64_t changes; } recent_context;
 
-static size_t place_of(const ggml_context *ctx) {
-    size_t lo = 0, hi = contexts.n;
+static size_t place_of(const shard *s, const ggml_context *ctx) {
+    size_t lo = 0, hi = s->contexts.n;
     while (lo < hi) {
         const size_t mid = (lo + hi) / 2;
-        if ((uintptr_t)contexts.v[mid] < (uintptr_t)ctx) lo = mid + 1; else hi = mid;
+        if ((uintptr_t)s->contexts.v[mid] < (uintptr_t)ctx) lo = mid + 1; else hi = mid;
     }
     return lo;
 }
-static bool entered(size_t place, const ggml_context *ctx) {
-    return place < contexts.n && contexts.v[place] == ctx;
+static bool entered(const shard *s, size_t place, const ggml_context *ctx) {
+    return place < s->contexts.n && s->contexts.v[place] == ctx;
 }
-static void take_context_out(size_t place) {
-    memmove(contexts.v + place, contexts.v + place + 1, (--contexts.n - place) * sizeof *contexts.v);
-    advance(&contexts.changes);
+/* The shard in which a live context is, whose lock is then held; NULL: it is not live. */
+static shard *lock_shard_of(const ggml_context *ctx, size_t *place) {
+    for (int i = 0; i < SHARDS; i++) {
+        shard *const s = nth_shard(i);
+        if (!length(&s->contexts.n)) continue;
+        gg_lock_take(&s->registry);
+        if (entered(s, *place = place_of(s, ctx), ctx)) return s;
+        gg_lock_open(&s->registry);
+    }
+    return NULL;
+}
+static void take_context_out(shard *s, size_t place) {
+    set_length(&s->contexts.n, s->contexts.n - 1);
+    memmove(s->contexts.v + place, s->contexts.v + place + 1, (s->contexts.n - place) * sizeof *s->contexts.v);
+    advance(&s->changes);
 }
 ggml_context *gg_context_find(const void *handle) {
-    if (handle && handle == recent_context.context && recent_context.changes == now(&contexts.changes))
+    if (handle && handle == recent_context.context && recent_context.changes == now(recent_context.count))
         return recent_context.context;
-    gg_lock_take(&registry);
-    const size_t place = place_of(handle);
-    ggml_context *const found = entered(place, handle) ? contexts.v[place] : NULL;
-    if (found) recent_context.context = found, recent_context.changes = contexts.changes;
-    gg_lock_open(&registry);
+    size_t place;
+    shard *const s = lock_shard_of(handle, &place);
+    if (!s) return NULL;
+    ggml_context *const found = s->contexts.v[place];
+    recent_context.context = found, recent_context.count = &s->changes, recent_context.changes = s->changes;
+    gg_lock_open(&s->registry);
     return found;
 }
-static bool enter_context(ggml_context *ctx) {
-    if (contexts.n == contexts.cap) {
-        const size_t cap = contexts.cap ? 2 * contexts.cap : 64;
-        ggml_context **v = gg_realloc(contexts.v, cap * sizeof *v);
+static bool enter_context(shard *s, ggml_context *ctx) {
+    if (s->contexts.n == s->contexts.cap) {
+        const size_t cap = s->contexts.cap ? 2 * s->contexts.cap : 64;
+        ggml_context **v = gg_realloc(s->contexts.v, cap * sizeof *v);
         if (!v) return false;
-        contexts.v = v, contexts.cap = cap;
+        s->contexts.v = v, s->contexts.cap = cap;
     }
-    size_t i = contexts.n++;
-    for (; i && (uintptr_t)contexts.v[i - 1] > (uintptr_t)ctx; i--) contexts.v[i] = contexts.v[i - 1];
-    contexts.v[i] = ctx;
-    advance(&contexts.changes);
+    size_t i = s->contexts.n;
+    for (; i && (uintptr_t)s->contexts.v[i - 1] > (uintptr_t)ctx; i--) s->contexts.v[i] = s->contexts.v[i - 1];
+    s->contexts.v[i] = ctx;
+    set_length(&s->contexts.n, s->contexts.n + 1);
     return true;
 }
 static bool context_enter(ggml_context *ctx) {
-    gg_lock_take(&registry);
-    const bool entered = enter_context(ctx);
-    gg_lock_open(&registry);
+    shard *const s = own_shard();
+    gg_lock_take(&s->registry);
+    const bool entered = enter_context(s, ctx);
+    gg_lock_open(&s->registry);
     return entered;
 }
 /* Nobody can find the context any more. */
 static void context_end(ggml_context *ctx) {
-    gg_lock_take(&registry);
-    ggml_context *const oldest = dead[n_dead % 4096];
-    dead[n_dead++ % 4096] = ctx;
-    gg_lock_open(&registry);
+    shard *const s = own_shard();
+    gg_lock_take(&s->registry);
+    ggml_context *const oldest = s->dead[s->n_dead % DEAD];
+    s->dead[s->n_dead++ % DEAD] = ctx;
+    gg_lock_open(&s->registry);
     free(oldest);
 }
 static void context_leave(ggml_context *ctx) {
-    gg_lock_take(&registry);
-    take_context_out(place_of(ctx));
-    gg_lock_open(&registry);
+    size_t place;
+    shard *const s = lock_shard_of(ctx, &place);
+    if (s) {
+        take_context_out(s, place);
+        gg_lock_open(&s->registry);
+    }
     context_end(ctx);
 }
 
@@ -454,7 +541,7 @@ static size_t padded(size_t size) { return (size + GGML_MEM_ALIGN - 1) & ~(size_
 ggml_context *gg_context_new(size_t mem_size, void *buffer, bool no_alloc) {
     ggml_context *ctx = gg_calloc(1, sizeof *ctx);
     if (!ctx) return NULL;
-    if (KEPT_FOR_LATER) destroy_departed();
+    if (KEPT_FOR_LATER) destroy_departed(own_shard());
     if (!buffer) mem_size = padded(mem_size);   /* callers add up unpadded sizes of data */
     ctx->mem_size = mem_size, ctx->no_alloc = no_alloc, ctx->grows = !mem_size && !buffer;
     ctx->chunk = chunk_new(ctx, buffer, ctx->grows ? FIRST_CHUNK : mem_size);
@@ -499,56 +586,63 @@ gg_region *gg_context_free(ggml_context *ctx) {
     end_change(before);
     return rest;
 }
-/* Small contexts that have left while other threads shared the section with this one, and may have looked them up. */
-enum { LEAVING = 32 };
 static const size_t SMALL = (size_t)1 << 20;
-static struct { ggml_context *ctx; uint64_t time; } leaving[LEAVING];
-static atomic_int n_leaving;
 
 static bool is_small(const ggml_context *ctx) {
     const gg_region *const r = ctx->chunk;
     return r->mapped && !r->prev && r->reached <= SMALL && chunk_end(ctx) <= SMALL && !ctx->keep && !ctx->legacy;
 }
 gg_leaving gg_context_leave(ggml_context *ctx, uint64_t (*now_changed)(void)) {
-    gg_leaving how = GG_GONE;
-    gg_lock_take(&registry);
-    const size_t place = place_of(ctx);
-    if (entered(place, ctx)) {
-        gg_lock_take(&ctx->lock);           /* a thread that adds an object has done so */
-        how = n_leaving < LEAVING && is_small(ctx) ? GG_LEFT : GG_NOT_SMALL;
-        if (how == GG_LEFT) {
-            take_context_out(place);
-            ctx->left = true, ctx->chunk->used = chunk_end(ctx);
-            leaving[n_leaving].ctx = ctx, leaving[n_leaving++].time = UINT64_MAX;
-        }
-        gg_lock_open(&ctx->lock);
+    size_t place;
+    shard *const s = lock_shard_of(ctx, &place);
+    if (!s) return GG_GONE;
+    gg_lock_take(&ctx->lock);               /* a thread that adds an object has done so */
+    const bool leaves = s->n_leaving < LEAVING && is_small(ctx);
+    if (leaves) {
+        take_context_out(s, place);
+        ctx->left = true, ctx->chunk->used = chunk_end(ctx);
+        s->leaving[s->n_leaving].ctx = ctx, s->leaving[s->n_leaving].time = UINT64_MAX;
+        __atomic_store_n(&s->n_leaving, s->n_leaving + 1, __ATOMIC_RELAXED);
     }
-    gg_lock_open(&registry);
-    if (how != GG_LEFT) return how;
+    gg_lock_open(&ctx->lock);
+    gg_lock_open(&s->registry);
+    if (!leaves) return GG_NOT_SMALL;
     gg_region *const r = ctx->chunk;
     views_change(r, 1);
     gg_region_retire(r);                    /* first: who does not find it among the live ones finds it there */
-    gg_lock_take(&registry);
-    take_region_out(GG_ARENA, r);
-    for (int i = 0; i < n_leaving; i++)
-        if (leaving[i].ctx == ctx) leaving[i].time = now_changed();
-    gg_lock_open(&registry);
-    return how;
+    gg_lock_take(&s->registry);
+    take_region_out(s, GG_ARENA, r);
+    for (int i = 0; i < s->n_leaving; i++)
+        if (s->leaving[i].ctx == ctx) s->leaving[i].time = now_changed();
+    gg_lock_open(&s->registry);
+    return GG_LEFT;
+}
+static ggml_context *left_in(shard *s, bool (*passed)(uint64_t time)) {
+    ggml_context *found = NULL;
+    if (!__atomic_load_n(&s->n_leaving, __ATOMIC_RELAXED)) return NULL;
+    gg_lock_take(&s->registry);
+    for (int i = 0; i < s->n_leaving && !found; i++) {
+        if (!passed(s->leaving[i].time)) continue;
+        found = s->leaving[i].ctx, s->leaving[i] = s->leaving[s->n_leaving - 1];
+        __atomic_store_n(&s->n_leaving, s->n_leaving - 1, __ATOMIC_RELAXED);
+    }
+    gg_lock_open(&s->registry);
+    return found;
 }
 ggml_context *gg_context_left(bool (*passed)(uint64_t time)) {
-    ggml_context *found = NULL;
-    if (!atomic_load_explicit(&n_leaving, memory_order_relaxed)) return NULL;
-    gg_lock_take(&registry);
-    for (int i = 0; i < n_leaving && !found; i++)
-        if (passed(leaving[i].time)) found = leaving[i].ctx, leaving[i] = leaving[--n_leaving];
-    gg_lock_open(&registry);
+    enum { SELDOM = 64 };                   /* other threads mostly end theirs, and are at work with their shards */
+    static GG_OF_THREAD unsigned calls;
+    ggml_context *found = left_in(own_shard(), passed);
+    if (++calls % SELDOM) return found;
+    for (int i = 0; i < SHARDS && !found; i++) found = left_in(nth_shard(i), passed);
     return found;
 }
 #if defined GG_FREE_THREADED && !defined _WIN32
 /* A thread that was freeing a context is not in the child process, where that context stays for good. */
 static void forget_unfinished(void) {
-    for (int i = n_leaving; i-- > 0;)
-        if (leaving[i].time == UINT64_MAX) leaving[i] = leaving[--n_leaving];
+    for (shard *s = shards; s < shards + SHARDS; s++)
+        for (int i = s->n_leaving; i-- > 0;)
+            if (s->leaving[i].time == UINT64_MAX) s->leaving[i] = s->leaving[--s->n_leaving];
 }
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_unfinished); }
 #endif
@@ -575,8 +669,9 @@ void gg_context_reset(ggml_context *ctx) {
     ctx->n_objects = 0, ctx->closed = 0;
     ctx->touched = ctx->chunk->present > ctx->chunk->reached ? ctx->chunk->present : ctx->chunk->reached;
     ctx->scratch = NULL;
-    ctx->chunk->serial = ++serials;         /* alone: no lock is needed */
-    advance(&epoch);
+    shard *const s = shard_of(ctx->chunk);  /* alone: no lock is needed */
+    ctx->chunk->serial = new_serial(s);
+    advance(&s->epoch);
     ctx->chunk->gaps = 0;
     if (ctx->chunk->mapped) gg_poison(ctx->chunk->base, ctx->chunk->size);
     end_change(before);
@@ -611,7 +706,7 @@ static ggml_object *place(ggml_context *ctx, int type, size_t size, size_t *need
         if (*grow < size + sizeof(ggml_object)) *grow = size + sizeof(ggml_object);
         return NULL;
     }
-    ctx->chunk->gaps += gap;
+    if (gap) ctx->chunk->gaps += gap;
     const size_t head = end + sizeof(ggml_object) + sizeof(ggml_tensor);
     if (ctx->chunk->mapped && head > ctx->touched && size <= 4 * TOUCH) {
         const size_t left = ctx->chunk->size - ctx->touched, least = TOUCH / 8;     /* few tensors need few pages */

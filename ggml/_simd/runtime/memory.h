@@ -15,6 +15,7 @@ typedef struct ggml_context ggml_context;
 enum { GG_ARENA, GG_BUFFER, GG_STRUCT, GG_REGION_KINDS };
 
 typedef struct gg_region {
+    GG_KEEP_APART(before)
     uint8_t *base;
     size_t size;
     ggml_context *ctx;      /* ARENA: its context; NULL after that was freed, while the caller's memory lives */
@@ -25,6 +26,7 @@ typedef struct gg_region {
     uint64_t serial;        /* a new number whenever the range is registered, or its context is reset */
     size_t used;            /* ARENA: bytes in use, after its context has stopped filling it */
     bool mapped;            /* pages of this library */
+    int shard;              /* where it is registered (see memory.c) */
     gg_mapped *file;        /* of pages of a file; else NULL */
     bool rests;             /* in quarantine, without views: its pages went back */
     bool orphan;            /* freed, not in quarantine (any more), and kept by views */
@@ -34,6 +36,7 @@ typedef struct gg_region {
     size_t reached;         /* ARENA: bytes that were in use before its context was reset, at most */
     size_t present;         /* ARENA: bytes that may have pages of freed arenas, which are not zeroed */
     gg_slot slot;           /* ARENA: where its addresses are from; the slab is NULL if they are its own */
+    GG_KEEP_APART(behind)
 } gg_region;
 
 gg_region *gg_region_find(int kind, const void *addr);        /* the live range that holds addr, or NULL */
@@ -73,6 +76,7 @@ bool gg_pin(gg_pins *p, ggml_tensor *const *nodes, int n);   /* the ranges of so
 void gg_unpin(gg_pins *p);
 
 struct ggml_context {
+    GG_KEEP_APART(before)
     size_t mem_size;         /* as the caller asked for; 0: the context grows */
     bool no_alloc, grows;
     int64_t n_objects;
@@ -86,6 +90,7 @@ struct ggml_context {
     size_t scratch_size, scratch_used;
     bool left;               /* it was freed by gg_context_leave */
     gg_lock lock;            /* while an object is added */
+    GG_KEEP_APART(behind)
 };
 
 /* A context that nobody finds yet; NULL: no memory. It may take a while, and needs no section. */

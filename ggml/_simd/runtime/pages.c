@@ -151,12 +151,14 @@ void *gg_pages_move(void *p, size_t size) { return (void)p, (void)size, NULL; }
 #endif
 
 /* Pages of freed arenas that used much memory are kept for the next arena of the same size (those of others: see
- * slots.h): a page fault costs as much as five calls. A thread owns a place while `taken` stands in it;
- * no lock is held during the calls of the system, for which other threads would wait. A fork meanwhile costs the child
+ * slots.h): a page fault costs as much as five calls. Contexts that grow have several arenas, each twice as large as
+ * the one before, so there are places for those of a few contexts. A thread owns a place while `taken` stands in it; no
+ * lock is held during the calls of the system, for which other threads would wait. A fork meanwhile costs the child
  * that place. */
-enum { WARM = 4 };
-#define WARM_BYTES ((size_t)16 << 20)
+enum { WARM = 16 };
+static const size_t WARM_OF_ONE = (size_t)16 << 20, WARM_OF_ALL = (size_t)64 << 20;
 static struct { _Atomic(void *) p; size_t size; } warm[WARM];
+static atomic_size_t warm_of_all;
 static char taken;
 
 /* Takes what is in a place, if the place is full or empty as asked for. */
@@ -169,26 +171,38 @@ static bool drop_warm(int i) {
     void *p;
     if (!take_place(i, true, &p)) return false;
     gg_pages_free(p, warm[i].size);
+    atomic_fetch_sub(&warm_of_all, warm[i].size);
     leave_place(i, NULL);
     return true;
 }
-static bool keep_warm(void *p, size_t size) {
+/* Takes an empty place; -1: none is, or too much is kept. */
+static int place_for(size_t size) {
     void *none;
-    for (int i = 0; i < WARM; i++) {
-        if (!take_place(i, false, &none)) continue;
-        void *const moved = gg_pages_move(p, (size + 4095) & ~(size_t)4095);
-        warm[i].size = size;
-        leave_place(i, moved);
-        return moved;
+    if (atomic_load(&warm_of_all) + size > WARM_OF_ALL) return -1;
+    for (int i = 0; i < WARM; i++)
+        if (take_place(i, false, &none)) return i;
+    return -1;
+}
+static bool keep_warm(void *p, size_t size) {
+    static atomic_uint turn;
+    int i = place_for(size);
+    for (int dropped = 0; i < 0 && dropped < WARM; dropped++) {     /* sizes that nobody asks for any more go */
+        drop_warm((int)(atomic_fetch_add(&turn, 1) % WARM));
+        i = place_for(size);
     }
-    return false;
+    if (i < 0) return false;
+    void *const moved = gg_pages_move(p, (size + 4095) & ~(size_t)4095);
+    warm[i].size = size;
+    if (moved) atomic_fetch_add(&warm_of_all, size);
+    leave_place(i, moved);
+    return moved;
 }
 void gg_pages_return(void *p, size_t size, size_t warm_size) {
 #ifdef _WIN32
     (void)warm_size;
     VirtualFree(p, size, MEM_DECOMMIT), VirtualAlloc(p, size, MEM_COMMIT, PAGE_READONLY);
 #else
-    if (size > WARM_BYTES || size > warm_size || !keep_warm(p, size)) {
+    if (size > WARM_OF_ONE || size > warm_size || !keep_warm(p, size)) {
         madvise(p, size, MADV_DONTNEED);
 #ifdef __APPLE__
         mmap(p, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -202,6 +216,7 @@ void *gg_pages_warm(size_t size) {
     for (int i = 0; i < WARM; i++) {
         if (!take_place(i, true, &p)) continue;
         const bool fits = warm[i].size == size;
+        if (fits) atomic_fetch_sub(&warm_of_all, size);
         leave_place(i, fits ? NULL : p);
         if (fits) return p;
     }

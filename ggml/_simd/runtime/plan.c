@@ -231,9 +231,9 @@ void gg_plan_free(gg_plan *plan) {
     free(plan->steps);
     plan->steps = NULL, plan->n_steps = 0;
 }
-int gg_count_steps(ggml_tensor *const *nodes, int n, int n_threads) {
+int gg_count_steps(ggml_tensor *const *nodes, int n, int n_threads, bool kept) {
     const gg_plan_request request = {.kernels = gg_isa_active(), .n_threads = n_threads,
-                                     .fuse = gg_fuse_enabled()};
+                                     .fuse = gg_fuse_enabled(), .kept = kept};
     gg_plan plan;
     if (!gg_plan_make(&plan, nodes, n, &request)) return -1;
     const int steps = plan.n_steps;

@@ -23,6 +23,7 @@ typedef struct gg_plan_request {        /* what a plan depends on beside the nod
     int n_threads;                      /* that the caller asked for */
     bool sync_all;                      /* all threads wait before every node: the caller decides whether it starts */
     bool fuse;                          /* nodes may be fused (fuse.h) */
+    bool kept;                          /* the plan serves many computes: what it takes to make it does not matter */
 } gg_plan_request;
 
 typedef struct gg_plan {
@@ -48,8 +49,9 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
 /* Whether the plan is one for this request, and as many threads are available as when it was made. */
 bool gg_plan_serves(const gg_plan *plan, const gg_plan_request *request);
 void gg_plan_free(gg_plan *plan);
-/* How many steps these nodes are on so many threads with the kernels in use; -1: no memory. */
-int gg_count_steps(ggml_tensor *const *nodes, int n, int n_threads);
+/* How many steps these nodes are on so many threads with the kernels in use, in a plan that is kept or in one that is
+ * not; -1: no memory. */
+int gg_count_steps(ggml_tensor *const *nodes, int n, int n_threads, bool kept);
 
 int gg_until_callback(ggml_tensor **nodes, int n);                  /* nodes up to the first callback, inclusive */
 size_t gg_work_size(ggml_tensor **nodes, int n, int n_threads);     /* bytes of shared work memory: enough with

@@ -1,5 +1,6 @@
 /* Prepared graphs: a table by the address of the graph. */
 #include "prepare.h"
+#include "clones.h"
 #include "op_info.h"
 #include "pages.h"
 #include <stdlib.h>
@@ -8,9 +9,9 @@ enum { BUCKETS = 256, MOST_GRAPHS = 512, LONGEST_WAIT = 64 };
 static const size_t MOST_BYTES = (size_t)128 << 20;
 
 /* The fields of a tensor from `type` to `data`: what a computation depends on. */
-enum { SNAPSHOT_BYTES = offsetof(ggml_tensor, name), PAIRS = SNAPSHOT_BYTES / 16 };
-_Static_assert(SNAPSHOT_BYTES % 16 == 0 && offsetof(ggml_tensor, data) < SNAPSHOT_BYTES, "fields of a snapshot");
-typedef struct gg_snapshot { gg_pair v[PAIRS]; } gg_snapshot;
+enum { SNAPSHOT_BYTES = offsetof(ggml_tensor, name) };
+_Static_assert(SNAPSHOT_BYTES % 64 == 0 && offsetof(ggml_tensor, data) < SNAPSHOT_BYTES, "fields of a snapshot");
+typedef struct gg_snapshot { char bytes[SNAPSHOT_BYTES]; } gg_snapshot;
 typedef struct gg_held { gg_region *region; const uint8_t *base; uint64_t serial; } gg_held;
 
 static gg_prepared *table[BUCKETS];
@@ -206,10 +207,15 @@ gg_prepared *gg_prepared_note(const ggml_cgraph *g, int n) {
 }
 
 /* ---- using ------------------------------------------------------------------------------------------------------- */
-static bool unchanged(const ggml_tensor *t, const gg_snapshot *s) {
-    gg_pair difference = {0, 0};
-    for (int i = 0; i < PAIRS; i++) difference |= ((const gg_pair *)t)[i] ^ s->v[i];
-    return !(difference[0] | difference[1]);
+GG_VECTORS static bool unchanged(ggml_tensor *const *tensors, const gg_snapshot *snapshots, size_t n) {
+    typedef long long part __attribute__((vector_size(64), aligned(8), may_alias));
+    part difference = {0};
+    int64_t any = 0;
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < SNAPSHOT_BYTES / 64; k++)
+            difference |= ((const part *)tensors[i])[k] ^ ((const part *)&snapshots[i])[k];
+    for (int k = 0; k < 8; k++) any |= difference[k];
+    return !any;
 }
 static bool regions_live(gg_prepared *p) {
     const uint64_t epoch = gg_region_epoch();
@@ -238,9 +244,7 @@ static bool still_readable(const gg_prepared *p) {
 static bool valid(gg_prepared *p, const ggml_cgraph *g) {
     if (g->n_nodes != p->n_nodes || memcmp(g->nodes, p->nodes, (size_t)p->n_nodes * sizeof *p->nodes)
         || !regions_live(p)) return false;
-    for (size_t i = 0; i < p->n_tensors; i++)
-        if (!unchanged(p->tensors[i], &p->snapshots[i])) return false;
-    return still_readable(p);
+    return unchanged(p->tensors, p->snapshots, p->n_tensors) && still_readable(p);
 }
 gg_prepared *gg_prepared_find(const ggml_cgraph *g) {
     gg_lock *const lock = lock_of(g);
@@ -259,8 +263,9 @@ gg_prepared *gg_prepared_find(const ggml_cgraph *g) {
     return NULL;
 }
 bool gg_prepared_begin(gg_prepared *p, gg_call *call, gg_pins *pins) {
-    const gg_plan_request request = gg_call_request(call);
+    gg_plan_request request = gg_call_request(call);
     const gg_plan *plan = NULL;
+    request.kept = true;
     for (int i = 0; i < 2 && !plan; i++)
         if (p->plans[i].request.kernels && gg_plan_serves(&p->plans[i], &request)) plan = &p->plans[i];
     if (!plan) {

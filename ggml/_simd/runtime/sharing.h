@@ -35,6 +35,10 @@ static inline void gg_wait_turn(int i) {
 #endif
 /* A lock for a few instructions. Zeroed memory is an open one. In an array of locks each has its cache line. */
 typedef struct { atomic_bool taken; } gg_lock;
+/* Processors fetch lines in pairs. */
+#define GG_APART 128
+/* In a struct of the heap, before and behind what its thread writes often: no other block is in these lines. */
+#define GG_KEEP_APART(name) char name[64];
 typedef struct { _Alignas(64) gg_lock lock; } gg_lock_apart;
 static inline void gg_lock_take(gg_lock *lock) {
     for (int i = 1; atomic_exchange_explicit(&lock->taken, true, memory_order_acquire); i++) gg_wait_turn(i);
@@ -60,6 +64,8 @@ static inline uint64_t gg_number(gg_numbers *own, uint64_t *taken) {
 }
 #else
 #define GG_OF_THREAD
+#define GG_APART 64
+#define GG_KEEP_APART(name)
 typedef struct { char unused; } gg_lock;
 typedef struct { gg_lock lock; } gg_lock_apart;
 #define GG_OPEN_AFTER_FORK(locks)
@@ -71,4 +77,11 @@ static inline uint64_t gg_number(gg_numbers *own, uint64_t *taken) {
     return ++own->last;
 }
 #endif
+/* The first thread that asks in a file has 0, the next 1. With a GIL all have 0. */
+static inline unsigned gg_thread_number(void) {
+    static unsigned threads;
+    static GG_OF_THREAD unsigned own;
+    if (!own) own = 1 + __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
+    return own - 1;
+}
 #endif

@@ -116,16 +116,10 @@ static int rank_of(gg_slab *s, size_t size) {
     if (s->given == SLOTS || top + size > WHOLE) return NO_ROOM;
     return top > WINDOW ? USED : IN_USE;
 }
-static int first_place(void) {
-    static atomic_uint threads;
-    static GG_OF_THREAD int own;
-    if (!own) own = 1 + (int)(atomic_fetch_add_explicit(&threads, OWN, memory_order_relaxed) % PLACES);
-    return own - 1;
-}
 /* Takes a place of this thread, with the best slab for an arena; -1: other threads have them. */
 static int place_for(size_t size, gg_slab **found) {
     static GG_OF_THREAD unsigned turn;
-    const int first = first_place();
+    const int first = (int)(gg_thread_number() * OWN % PLACES);
     int best = -1, best_rank = NO_ROOM;
     for (int k = first; k < first + OWN; k++) {
         gg_slab *const s = place_take(k);

@@ -13,9 +13,11 @@
  *     SQR MUL SCALE ADD SCALE UNARY SCALE MUL             GELU in pieces
  *
  * FUSED_TAIL(NAME, takes): operation NAME can compute what follows it while its sums are in the cache.
- * `takes(node, next)` in runtime/fuse.c changes a copy of the node accordingly, or returns false. It is asked where
- * `next` overwrites the result of the node, which nobody can read then:
+ * `takes(node, next, other)` in runtime/fuse.c changes a copy of the node accordingly, or returns false; `other` is the
+ * second operand of `next`, if it has one. It is asked where `next` overwrites the result of the node, which nobody can
+ * read then:
  *     CONV_2D ADD, CONV_2D ADD UNARY                      a bias for each channel, an activation
+ *     CONV_2D ADD ADD, CONV_2D ADD ADD UNARY              the same, another tensor of this shape in between
  *     MUL_MAT ADD                                         a bias for each row of the matrix
  *
  * A fused node leaves the same bits in memory as the single nodes, intermediate results included: each result is

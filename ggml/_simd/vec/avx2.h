@@ -61,6 +61,7 @@ static inline vf vi_float(vi v) { return _mm256_castsi256_ps(v); }
 #define GG_VEC_KEEP
 static inline vf vf_keep(vf v) { __asm__("" : "+v"(v)); return v; }
 static inline vi vf_bits(vf v) { return _mm256_castps_si256(v); }
+static inline vi vi_max(vi a, vi b) { return _mm256_max_epi32(a, b); }
 static inline vm vi_gt(vi a, vi b) { return vi_float(_mm256_cmpgt_epi32(a, b)); }
 static inline vm vi_eq(vi a, vi b) { return vi_float(_mm256_cmpeq_epi32(a, b)); }
 

@@ -56,6 +56,7 @@ static inline vf vi_float(vi v) { return _mm512_castsi512_ps(v); }
 #define GG_VEC_KEEP
 static inline vf vf_keep(vf v) { __asm__("" : "+v"(v)); return v; }
 static inline vi vf_bits(vf v) { return _mm512_castps_si512(v); }
+static inline vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
 static inline vm vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
 static inline vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 

@@ -38,6 +38,7 @@ static inline vi vi_sra(vi a, int k) { return a >> k; }
 static inline vi vi_srl(vi a, int k) { return (vi)((uint32x4_t)a >> k); }
 static inline vf vi_float(vi v) { return vreinterpretq_f32_s32(v); }
 static inline vi vf_bits(vf v) { return vreinterpretq_s32_f32(v); }
+static inline vi vi_max(vi a, vi b) { return vmaxq_s32(a, b); }
 static inline vm vi_gt(vi a, vi b) { return vcgtq_s32(a, b); }
 static inline vm vi_eq(vi a, vi b) { return vceqq_s32(a, b); }
 

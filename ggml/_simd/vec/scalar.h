@@ -41,6 +41,7 @@ static inline vm vm_not(vm m) { return ~m; }
 static inline bool vm_any(vm m) { uint64_t h[2]; memcpy(h, &m, sizeof h); return (h[0] | h[1]) != 0; }
 static inline bool vm_all(vm m) { uint64_t h[2]; memcpy(h, &m, sizeof h); return (h[0] & h[1]) == UINT64_MAX; }
 static inline vi vi_select(vm m, vi a, vi b) { return (m & a) | (~m & b); }
+static inline vi vi_max(vi a, vi b) { return vi_select(a > b, a, b); }
 static inline vf vf_select(vm m, vf a, vf b) { return (vf)vi_select(m, (vi)a, (vi)b); }
 
 /* ---- f32 */

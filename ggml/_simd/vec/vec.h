@@ -31,7 +31,7 @@
  *               vf_round (to nearest even) vf_floor vf_ceil vf_trunc  vf_copysign(mag, sign)
  * compare       vf_lt vf_le vf_gt vf_ge vf_eq (a,b) false for NaN, vf_isnan(a) -> vm
  * select        vf_select(m,a,b) vi_select(m,a,b): m ? a : b   vm_and vm_not vm_any(m) -> bool vm_all(m) -> bool
- * int32         vi_add vi_sub vi_mul vi_and vi_or vi_xor (a,b) vi_shl(a,k) vi_sra(a,k) vi_srl(a,k)
+ * int32         vi_add vi_sub vi_mul vi_max vi_and vi_or vi_xor (a,b) vi_shl(a,k) vi_sra(a,k) vi_srl(a,k)
  *                              (0 <= k < 32)   vi_gt vi_eq (a,b) -> vm
  * bytes         vi_dot(acc,u,s): acc + the four products of u's unsigned and s's signed bytes, in each lane; bytes of
  *                              u are below GG_VEC_DOT, which is not defined where there is no such instruction

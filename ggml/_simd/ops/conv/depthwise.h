@@ -7,13 +7,15 @@
 enum { DEPTHWISE_ROWS = 4 };    /* rows of outputs of a block */
 
 /* Rows 0 to rows - 1 of n outputs of a kernel of `size` by `size` taps: each vector that is loaded serves all rows.
- * Each output sums its taps in the same order as depthwise_some. Rows of out are `pitch` floats apart. */
+ * Each output sums its taps in the same order as depthwise_some. Rows of out are `pitch` floats apart; the last vector
+ * of a row overlaps with the one before, so that none ends behind the row, unless it is the only one. */
 GG_INLINE void depthwise_block(const int rows, const int size, const int step, const channel_plane *p,
                                const float *weights, const float *x, int64_t n, float *out, int64_t pitch) {
     vf w[5][5];
     GG_UNROLL for (int t = 0; t < size * size; t++) w[t / size][t % size] = vf_set1(weights[t]);
     for (int64_t i = 0; i < n; i += VW) {
         vf sum[DEPTHWISE_ROWS];
+        if (n >= VW) i = gg_min(i, n - VW);
         GG_UNROLL for (int r = 0; r < rows; r++) sum[r] = vf_zero();
         GG_UNROLL for (int y = 0; y < (rows - 1) * step + size; y++) {
             const float *const row = x + y * p->width + i;
@@ -101,23 +103,33 @@ static void depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
     const char *const kernel = (const char *)q->w->data + (size_t)c * gg_conv_w(q).nb_n;
     for (int64_t t = 0; t < taps; t++) d->weights[t] = pack_value(q->w->type, kernel + d->from[t]);
     const char *x = (const char *)data->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n;
+    const bool in_place = d->block && across >= VW && v->to[0] == sizeof(float);
+    const int64_t pitch = in_place ? (int64_t)(v->to[1] / sizeof(float)) : plane_round(across);
+    out += (size_t)n * v->to_n;
     for (; o < end; o += p->rows) {
-        const int64_t rows = gg_min(p->rows, end - o);
+        const int64_t rows = gg_min(p->rows, end - o), next = p->width * v->ax[1].stride;
         plane_load(p, v, data->type, x, o, rows, 0);
+        for (int64_t r = 0; in_place && r < rows; r += DEPTHWISE_ROWS) {
+            const int64_t some = gg_min(rows - r, DEPTHWISE_ROWS);
+            float *const to = (float *)(out + (size_t)(o + r) * v->to[1]);
+            d->block(some, p, d->weights, p->data + r * next, across, to, pitch);
+            if (pitch == across) conv_finish(&v->tail, c, to, 0, 1, some * across);
+            else for (int64_t i = 0; i < some; i++) conv_finish(&v->tail, c, to + i * pitch, 0, 1, across);
+        }
+        if (in_place) continue;
         const bool together = !d->block && d->span > across;
         if (together) depthwise_row(p, d->weights, p->data, (rows - 1) * p->width + across, d->out);
         for (int64_t r = 0; r < rows; r++) {
-            const float *const from = p->data + r * v->ax[1].stride * p->width;
+            const float *const from = p->data + r * next;
             float *row = d->out;
             if (d->block) {
-                const int64_t pitch = plane_round(across);
                 row += r % DEPTHWISE_ROWS * pitch;
                 if (row == d->out)
                     d->block(gg_min(rows - r, DEPTHWISE_ROWS), p, d->weights, from, across, row, pitch);
             } else if (together) row += r * p->width;
             else depthwise_row(p, d->weights, from, across, row);
             conv_finish(&v->tail, c, row, across, 1, across);
-            char *to = out + (size_t)n * v->to_n + (size_t)(o + r) * v->to[1];
+            char *to = out + (size_t)(o + r) * v->to[1];
             if (v->to[0] == sizeof *row) patch_copy(row, across, (float *)to);
             else gg_from_floats(GGML_TYPE_F32, row, across, to, v->to[0]);
         }

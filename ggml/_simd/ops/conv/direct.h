@@ -96,13 +96,14 @@ static void direct_load(const patches *v, const gemm *g, const direct *d, int64_
 /* Stores columns j0 to j0+n of the positions of a strip from f on, except those in the padding. */
 static void direct_store(const patches *v, const gemm *g, const direct *d, char *strip, int64_t rows, int64_t f,
                          int64_t j0, int64_t n, float *tile) {
-    conv_finish(&v->tail, j0, tile, MR, n, MR);
+    if (!v->tail.added) conv_finish(&v->tail, j0, tile, MR, n, MR);
     const int64_t end = gg_min(f + MR, (rows - 1) * d->width + v->ax[0].out);
     for (int64_t i = f, m; i < end; i += m) {
         const int64_t y = i / d->width, x = i % d->width;
         m = gg_min(end - i, (x < v->ax[0].out ? v->ax[0].out : d->width) - x);
         if (x >= v->ax[0].out) continue;
         char *to = strip + (size_t)y * v->to[1] + (size_t)x * sizeof(float);
+        if (v->tail.added) conv_finish_for(&v->tail, j0, to + (size_t)j0 * g->c_n, tile + (i - f), MR, n, m);
         for (int64_t j = 0; j < n; j++)
             patch_lanes(tile + j * MR + (i - f), m, (float *)(to + (size_t)(j0 + j) * g->c_n));
     }

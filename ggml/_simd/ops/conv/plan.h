@@ -70,11 +70,13 @@ static gemm_src conv_kernel_source(const gg_kernels *k, const gg_conv *v, const 
     s.nb_i = kernel->nb_c, s.nb_k = (size_t)gg_types[s.type].bytes, s.pack = pack_along_k;
     return s;
 }
-/* Applies the tail to m positions of channels j .. j+n-1. */
+/* Applies the tail to m positions of channels j .. j+n-1: to all, or row by row where another tensor is added. */
 static void conv_finish_tile(const gemm *g, int64_t i, int64_t m, int64_t j, int64_t n, float *tile, int64_t ldc) {
     const patches *const v = g->a.context;
-    (void)i;
-    conv_finish(&v->tail, j, tile, ldc, n, m);
+    for (int64_t few; m > 0; m -= few, i += few, tile += few) {
+        few = v->tail.added ? gg_min(m, v->ax[0].out - i % v->ax[0].out) : m;
+        conv_finish_for(&v->tail, j, g->c + conv_at(g, i, j), tile, ldc, n, few);
+    }
 }
 /* Positions of all images times channels of the result: the product of the patches with the kernel. */
 static void conv_multiply(const gg_kernels *k, const gg_conv *v, const ggml_tensor *data, char *out, size_t nb_c,

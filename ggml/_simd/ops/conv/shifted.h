@@ -9,6 +9,7 @@
 enum {
     SHIFTED_V = MV * NR < 24 ? 2 : 4,       /* vectors of positions and */
     SHIFTED_N = 6,                  /* output channels of a tile: the accumulators fill the registers */
+    SHIFTED_NARROW_N = 8,           /* the same of a tile of one vector, whose sums would wait for each other */
     SHIFTED_PLACES = 256,           /* positions of the same output channels in succession, whose kernel is in L1 */
     SHIFTED_TILES = SHIFTED_PLACES / (SHIFTED_V * VW),
     SHIFTED_LANES = SHIFTED_V * VW,
@@ -52,7 +53,7 @@ static bool shifted_in_place(const patches *v, const gemm *g) {
 /* Small images of one dimension become the rows of one image, as whole vectors of an image would be few. */
 static bool shifted_joins(const gemm *g, patches *v) {
     patch_axis *const y = &v->ax[1];
-    if (y->in != 1 || y->out != 1 || y->taps != 1 || y->base || v->n < 2) return false;
+    if (y->in != 1 || y->out != 1 || y->taps != 1 || y->base || v->n < 2 || v->tail.added) return false;
     if (v->ax[0].out < 1 || v->ax[0].out > SHIFTED_SMALL || g->n > SHIFTED_RESULTS / v->ax[0].out) return false;
     *y = (patch_axis){.in = v->n, .out = v->n, .taps = 1, .stride = 1, .dilation = 1};
     v->nb[1] = v->nb_n, v->to[1] = v->to_n, v->n = 1;
@@ -110,7 +111,7 @@ static inline vf shifted_finish(vf x, const shifted_end *end, int j, bool hardsw
 #define SHIFTED_ARGS int64_t k, const int32_t *at, const float *x, const float *w, int64_t ldw, float *out, \
                      int64_t ldo, int left, bool add, const shifted_end *end
 GG_INLINE void shifted_tile(const int v, const int n, SHIFTED_ARGS) {
-    vf sum[SHIFTED_N][SHIFTED_V];
+    vf sum[SHIFTED_NARROW_N][SHIFTED_V];
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) {
             const float *p = out + j * ldo + i * VW;
@@ -146,13 +147,14 @@ GG_INLINE void shifted_tile(const int v, const int n, SHIFTED_ARGS) {
         shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, k, at, x, w, ldw, out, ldo, left, add, end); \
     }
 SHIFTED_SIZES(SHIFTED, 1)
+SHIFTED(1, 8)
 SHIFTED_SIZES(SHIFTED, 2)
 SHIFTED_SIZES(SHIFTED, 3)
 SHIFTED_SIZES(SHIFTED, 4)
 #undef SHIFTED
 #define SHIFTED(v, n) [n] = v <= SHIFTED_V ? shifted_##v##_##n : NULL,
-static void (*const shifted_table[][SHIFTED_N + 1])(SHIFTED_ARGS) = {
-    [1] = {SHIFTED_SIZES(SHIFTED, 1)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)},
+static void (*const shifted_table[][SHIFTED_NARROW_N + 1])(SHIFTED_ARGS) = {
+    [1] = {SHIFTED_SIZES(SHIFTED, 1) SHIFTED(1, 8)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)},
     [3] = {SHIFTED_SIZES(SHIFTED, 3)}, [4] = {SHIFTED_SIZES(SHIFTED, 4)},
 };
 #undef SHIFTED
@@ -264,10 +266,10 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
     static const float zeros[SHIFTED_N];
     const conv_tail *const tail = &v->tail;
     const bool relu = tail->finish == conv_tail_RELU, hardswish = tail->finish == conv_tail_HARDSWISH;
-    const bool in_tile = relu || hardswish || tail->finish == conv_tail_NONE;
+    const bool in_tile = !tail->added && (relu || hardswish || tail->finish == conv_tail_NONE);
     for (int64_t c = 0; c < v->c; c += s->depth) {
         const int64_t depth = gg_min(s->depth, v->c - c);
-        const bool last = in_tile && c + depth == v->c;
+        const bool last = c + depth == v->c;
         /* the last vector may end behind the strip, but not behind the tensor */
         const bool in_place = s->in_place
             && (c + depth < v->c || vectors * VW <= (ax[1].out - first) * ax[0].out);
@@ -293,15 +295,19 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
                     const int left = (int)gg_min(places - p - (wide - 1) * VW, VW);
                     shifted_table[wide][few](depth * taps, s->packs ? at->tile : offsets,
                                              s->packs ? room->tile : from + p, w + j * ldw, ldw, out + j * ldo + p, ldo,
-                                             left, c > 0, last ? &end : NULL);
+                                             left, c > 0, last && in_tile ? &end : NULL);
                 }
                 for (int64_t r = 0; t1 == tiles && r < s->rest; r++)
                     shifted_one(few, depth * taps, room->one + r * depth * taps, w + j * ldw, ldw,
-                                out + j * ldo + places + r, ldo, c > 0, last ? &end : NULL);
+                                out + j * ldo + places + r, ldo, c > 0, last && in_tile ? &end : NULL);
+                if (last && !in_tile) {                 /* while these positions are in the L1 cache */
+                    const int64_t p = vectors * t0 / tiles * VW;
+                    const int64_t stop = t1 < tiles ? vectors * t1 / tiles * VW : places + s->rest;
+                    conv_finish(tail, j0 + j, out + j * ldo + p, ldo, few, stop - p);
+                }
             }
         }
     }
-    for (int64_t j = 0; !in_tile && j < n; j++) conv_finish(tail, j0 + j, out + j * ldo, ldo, 1, places + s->rest);
     for (int64_t j = 0; s->apart && j < n; j++)
         for (int64_t r = 0; r < rows; r++)
             patch_copy(out + j * ldo + r * ax[0].out, ax[0].out,

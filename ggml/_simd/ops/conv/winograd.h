@@ -33,7 +33,10 @@ enum {
     WINOGRAD_KERNEL = 1 << 20,      /* of the transformed kernel, so that it stays in the L3 cache, */
     WINOGRAD_FAR = 3 << 18,         /* and of one that takes WINOGRAD_SLOW times as long for its size as a small one */
     WINOGRAD_SLOW = 2,
-    WINOGRAD_N = 4 * SHIFTED_N,     /* output channels that are transformed together */
+    WINOGRAD_ONCE = 10,             /* cycles of the taps of a pair at least, if they come from memory for one strip */
+    WINOGRAD_N = 4 * SHIFTED_N,     /* output channels that are transformed together, */
+    WINOGRAD_NEAR = 80 << 10,       /* and floats of their transformed kernel if it is made for a single strip */
+    WINOGRAD_ALONE = 3,             /* vectors of squares up to which a single image is one strip */
     WINOGRAD_TRIES = 32,            /* divisions of an image that are compared */
     WINOGRAD_TASKS = 8,             /* for each thread at least, if there are enough output channels */
     WINOGRAD_RANGE = 16,            /* how many times larger than others elements may be */
@@ -51,14 +54,17 @@ struct winograd {
     int64_t segments;               /* of a line: of a row of the image, in the place of rows of squares */
     int64_t strips, plane;          /* tasks of an image; floats for the squares of one channel of a strip */
     int64_t width, height;          /* the most positions of a part */
-    int64_t blocks;                 /* of output channels that are transformed together */
+    bool joined;                    /* a vector has the squares of several rows, of 4 x 4 positions */
+    int64_t blocks, each;           /* of output channels that are transformed together, so many of them */
+    bool near;                      /* each strip transforms the kernel of a block, before it multiplies by it: as fast
+                                     * as to read what another thread has transformed, if there are few strips */
     int64_t input, sums;            /* floats of one of the products: of the transformed input, of a block's sums */
     int64_t line, lines;            /* floats of a padded row of the input, and of all that a task needs */
     int64_t pitch, energies;        /* floats of a row of energies (winograd_even), and of all rows of a strip */
     int64_t room;                   /* floats for the lines, or for a product of panels; energies follow */
     int64_t kernels;                /* floats of one of the products of the transformed kernel */
     const float *kernel;            /* that kernel: products, output channels, input channels */
-    /* transforms output channel j of the kernel; room: floats for its taps */
+    /* transforms output channel j of the kernel, to `to` in each product; room: floats for its taps */
     void (*transform)(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to);
     /* computes a task. x: the transformed input, which is there if the task is ready; the sums, and lines of the input
      * or the panels of a part, follow it; at: where its channels begin */
@@ -83,8 +89,10 @@ static inline int64_t winograd_fit(const patches *v, const winograd *s, int64_t 
 /* Divides an image into strips that waste few lanes of vectors and stay in the L2 cache, or waste fewer by a sixteenth;
  * returns their vectors, 0: no strip fits. */
 static int64_t winograd_strips(const patches *v, winograd *s) {
-    const int64_t few = gg_ceil_div(s->down, winograd_fit(v, s, WINOGRAD_WIDE));
+    const bool halves = v->n * s->phases == 1 && s->across * s->down > WINOGRAD_ALONE * VW;
+    const int64_t wide = gg_ceil_div(s->down, winograd_fit(v, s, WINOGRAD_WIDE));
     const int64_t near = gg_ceil_div(s->down, winograd_fit(v, s, WINOGRAD_FLOATS));
+    const int64_t few = halves && wide == 1 && s->down > 1 ? 2 : wide;
     int64_t best = 0, least = 0;
     if (v->c > WINOGRAD_WIDE / s->products / s->across) return 0;
     for (int64_t n = few; n <= gg_min(s->down, near + WINOGRAD_TRIES); n++) {
@@ -103,10 +111,16 @@ static int64_t winograd_strips(const patches *v, winograd *s) {
 /* n floats or more: an odd number of cache lines, so that the elements of a window lie in different sets of L1. */
 static inline int64_t winograd_apart(int64_t n) { return (gg_ceil_div(n, 16) | 1) * 16; }
 
-/* What follows from the plane, c input channels, and n output channels that are transformed in blocks of `most`. */
-static void winograd_sizes(winograd *s, int64_t c, int64_t n, int64_t most) {
-    s->blocks = gg_ceil_div(n, most), s->kernels = winograd_apart(c * n);
-    s->input = winograd_apart(c * s->plane + VW), s->sums = winograd_apart(most * s->plane + VW);
+/* What follows from the plane, c input channels, and n output channels that are transformed in blocks of `each`. */
+static void winograd_sizes(winograd *s, int64_t c, int64_t n, int64_t each) {
+    s->blocks = gg_ceil_div(n, each), s->each = each, s->kernels = winograd_apart(c * (s->near ? each : n));
+    s->input = winograd_apart(c * s->plane + VW), s->sums = winograd_apart(each * s->plane + VW);
+}
+
+/* Output channels of a block whose transformed kernel stays in the L2 cache with the input. */
+static int64_t winograd_near(const patches *v, const winograd *s) {
+    const int64_t tile = s->plane == VW ? SHIFTED_NARROW_N : SHIFTED_N;
+    return gg_max(gg_min(WINOGRAD_NEAR / s->transformed / v->c, WINOGRAD_N) / tile, 1) * tile;
 }
 
 /* Elements of a side of a window. */
@@ -114,7 +128,7 @@ static inline int winograd_side(int m, int stride) { return (m - 1) * stride + 3
 
 /* The plan for squares of m x m; returns its cycles for each pair of channels. 0: the kernel is too large, or no strip
  * fits. */
-static double winograd_squares(const patches *v, const gemm *g, int m, winograd *s) {
+static double winograd_squares(const patches *v, const gemm *g, int m, int threads, winograd *s) {
     /* cycles of the transforms: of a vector of squares of an input and an output channel, of the taps of a pair */
     static const struct { double input, sums, kernel; } cycles[][3] = {
         {[1] = {60, 40, 7}, [2] = {60, 40, 8}}, {[1] = {180, 170, 16}},
@@ -124,17 +138,25 @@ static double winograd_squares(const patches *v, const gemm *g, int m, winograd 
     *s = (winograd){.m = m, .stride = stride, .step = m * stride, .side = side, .products = side * side,
                     .transformed = (m + 2) * (m + 2), .phases = phases, .across = gg_ceil_div(v->ax[0].out, m),
                     .down = gg_ceil_div(height, m)};
-    if (v->c > WINOGRAD_KERNEL / s->transformed / g->n) return 0;
     const int64_t vectors = winograd_strips(v, s);
     if (!vectors) return 0;
-    winograd_sizes(s, v->c, g->n, WINOGRAD_N);
+    const int64_t strips = s->strips * v->n * phases;
+    s->near = strips == 1 || (strips == 2 && threads > 1);
+    if (strips > 1 && v->c > WINOGRAD_KERNEL / s->transformed / g->n) return 0;
+    winograd_sizes(s, v->c, g->n, strips > 2 ? WINOGRAD_N : winograd_near(v, s));
     const int64_t rows = gg_ceil_div(s->down, s->strips);
+    s->joined = m == 4 && 3 * rows * gg_ceil_div(s->across, VW) >= 4 * gg_ceil_div(rows * s->across, VW);
     s->width = v->ax[0].out, s->height = gg_min(m * rows, height);
     s->line = s->step * gg_ceil_div(s->across, VW) * VW + 2 * VW, s->lines = (side * (rows + 1) + 1) * s->line;
     s->pitch = s->line, s->energies = rows * s->pitch;
     const double transforms = cycles[i][stride].input / (double)g->n + cycles[i][stride].sums / (double)v->c;
-    const double kernel = cycles[i][stride].kernel * (s->transformed * s->kernels > WINOGRAD_FAR ? WINOGRAD_SLOW : 1);
-    return (0.5 * s->products + transforms) * (double)(vectors * v->n * phases) + kernel;
+    double kernel = cycles[i][stride].kernel;
+    if (strips == 1) kernel = kernel < WINOGRAD_ONCE ? WINOGRAD_ONCE : kernel;
+    else if (s->transformed * v->c * g->n > WINOGRAD_FAR) kernel *= WINOGRAD_SLOW;
+    /* each vector of a transform has squares of one row, unless they are joined */
+    const int64_t beside = s->joined ? vectors : s->down * gg_ceil_div(s->across, VW);
+    const double cost = 0.5 * s->products * (double)vectors + transforms * (double)beside;
+    return cost * (double)(v->n * phases) + kernel;
 }
 
 /* G w: the transformed values of three taps. */
@@ -204,30 +226,26 @@ static const float *winograd_floats(const patches *v, const gemm *g, int64_t j, 
 GG_INLINE void winograd_kernel(const int m, const int stride, const patches *v, const gemm *g, const winograd *s,
                                int64_t j, float *room, float *to) {
     const float *w = winograd_floats(v, g, j, room);
-    to += j * v->c;
     for (int64_t c = 0; c < v->c; c += VW, w += 9 * VW) {
         const int64_t n = gg_min(v->c - c, VW);
         const float *channel[VW];
         vf taps[3][4], rows[3][WINOGRAD_SIDE], u[WINOGRAD_SIDE];
         for (int64_t l = 0; l < VW; l++) channel[l] = w + 9 * gg_min(l, n - 1);
-        for (int y = 0; y < 3; y++) {                   /* four taps from tap 0, 3, 5: none beyond the ninth */
+        GG_UNROLL for (int y = 0; y < 3; y++) {         /* four taps from tap 0, 3, 5: none beyond the ninth */
             vf_transpose4(channel, y < 2 ? 3 * y : 5, taps[y]);
             const vf *const t = taps[y] + (y == 2);
             winograd_taps(m, stride, t[0], t[1], t[2], rows[y]);
         }
         for (int x = 0; x < m + 2; x++) {
             winograd_taps(m, stride, rows[0][x], rows[1][x], rows[2][x], u);
-            for (int y = 0; y < m + 2; y++) st(to + (y * (m + 2) + x) * s->kernels + c, u[y], n);
+            GG_UNROLL for (int y = 0; y < m + 2; y++) st(to + (y * (m + 2) + x) * s->kernels + c, u[y], n);
         }
     }
 }
 
-/* The elements of windows beside each other in a row: the window of lane l begins at row[step*l]. */
-GG_INLINE void winograd_elements(const int step, const float *row, vf x[2 * WINOGRAD_MOST]) {
-    const float *window[VW];
-    for (int l = 0; l < VW; l++) window[l] = row + step * l;
-    if (step == 2) vf_load_pairs(row, &x[0], &x[1]), vf_load_pairs(row + 2, &x[2], &x[3]);
-    else vf_transpose4(window, 0, x), vf_transpose4(window, 4, x + 4);
+/* Elements k to k + 7 of each of some windows. */
+GG_INLINE void winograd_elements(const float *const window[VW], int64_t k, vf x[2 * WINOGRAD_MOST]) {
+    vf_transpose4(window, k, x), vf_transpose4(window, k + 4, x + 4);
 }
 /* Where the elements from x on of the rows that begin with row y are, n of each: in the input if that has contiguous
  * floats, in `zeros`, or in lines of `floats`. */
@@ -288,6 +306,20 @@ static inline patch_range winograd_inside(const patches *v, const winograd *s) {
     const patch_range in = patch_inside(v->ax[0].in, v->ax[0].base, 1, s->step * (s->across - 1) + s->side);
     return in.lo < in.hi ? in : (patch_range){0, 0};
 }
+/* Transforms the columns of the windows that begin in a line: those of their rows follow. Joined windows do not lie
+ * beside each other. */
+GG_INLINE void winograd_windows(const int m, const int stride, const winograd *s, const float *const window[VW],
+                                float *to) {
+    const int side = winograd_side(m, stride);
+    GG_UNROLL for (int j = 0; j < side; j++) {
+        vf x[2 * WINOGRAD_MOST], out[WINOGRAD_SIDE];
+        const float *const row = window[0] + j * s->line;
+        if (side == 4) vf_load_pairs(row, &x[0], &x[1]), vf_load_pairs(row + 2, &x[2], &x[3]);
+        else winograd_elements(window, j * s->line, x);
+        winograd_window(m, stride, x, out);
+        GG_UNROLL for (int i = 0; i < side; i++, to += s->input) vf_store(to, out[i]);
+    }
+}
 /* Transforms channel c of `rows` rows of squares from row `first` on: all columns, and then the rows of windows, as a
  * load that crosses two recent stores waits for them. Vectors are stored whole: what they write beyond a row of squares
  * is overwritten by the next row or channel, or ignored. */
@@ -302,6 +334,8 @@ GG_INLINE void winograd_input(const int m, const int stride, const patches *v, c
     const patch_range in = winograd_inside(v, s);
     const int64_t lo = in.lo, n = in.hi - lo;
     const ptrdiff_t next = step * (ptrdiff_t)v->nb[1];
+    const bool joined = m == 4 && s->joined;
+    const float *window[VW];
     float *const zeros = lines + side * rows * line;
     for (int64_t i = 0; i < line; i += VW) vf_store(zeros + i, vf_zero());
     for (int64_t r = 0; r < rows; r++) {
@@ -314,16 +348,18 @@ GG_INLINE void winograd_input(const int m, const int stride, const patches *v, c
     }
     to += c * s->plane;
     for (int i = 0; i < s->products; i++) vf_store(to + i * input + last, vf_zero());
-    for (int64_t r = 0; r < rows; r++)
+    for (int64_t t = 0, r = 0, x = 0; joined && t < rows * s->across; t += VW) {
+        for (int l = 0; l < VW; l++) {                  /* lanes behind the last window have the last one */
+            window[l] = lines + side * r * line + step * x;
+            if (x + 1 < s->across) x++;
+            else if (r + 1 < rows) x = 0, r++;
+        }
+        winograd_windows(m, stride, s, window, to + t);
+    }
+    for (int64_t r = 0; !joined && r < rows; r++)
         for (int64_t t = 0; t < s->across; t += VW) {
-            const float *row = lines + side * r * line + step * t;
-            float *u = to + r * s->across + t;
-            GG_UNROLL for (int j = 0; j < side; j++, row += line) {
-                vf x[2 * WINOGRAD_MOST], out[WINOGRAD_SIDE];
-                winograd_elements(step, row, x);
-                winograd_window(m, stride, x, out);
-                GG_UNROLL for (int i = 0; i < side; i++, u += input) vf_store(u, out[i]);
-            }
+            for (int l = 0; l < VW; l++) window[l] = lines + side * r * line + step * (t + l);
+            winograd_windows(m, stride, s, window, to + r * s->across + t);
         }
 }
 
@@ -345,53 +381,68 @@ GG_INLINE void winograd_store(const int m, const vf *x, int64_t n, float *to, co
         GG_UNROLL for (int j = 0; j < m; j++)
             if (n > j * VW) st(to + j * VW, x[j], end - (to + j * VW));
 }
+/* The positions of `n` squares beside each other, row by row, from the sums of their windows. Adds 0 times each of them
+ * to test. */
+GG_INLINE void winograd_positions(const int m, const int stride, const winograd *s, const float *sums, int64_t n,
+                                  vf rows[WINOGRAD_MOST][WINOGRAD_MOST], vf *test) {
+    const int side = winograd_side(m, stride);
+    vf half[WINOGRAD_MOST][WINOGRAD_SIDE], column[WINOGRAD_SIDE], out[WINOGRAD_MOST], all = vf_zero();
+    GG_UNROLL for (int x = 0; x < side; x++) {
+        GG_UNROLL for (int i = 0; i < side; i++) column[i] = vf_load(sums + (i * side + x) * s->sums);
+        winograd_column(m, stride, column, out);
+        GG_UNROLL for (int i = 0; i < m; i++) half[i][x] = out[i];
+    }
+    GG_UNROLL for (int i = 0; i < m; i++) {
+        winograd_column(m, stride, half[i], out);
+        for (int j = 0; j < m; j += 2) all = vf_fma(vf_add(out[j], out[j + 1]), vf_zero(), all);
+        winograd_merge(m, out, rows[i]);
+    }
+    if (n < VW) {
+        float lanes[VW];
+        vf_store(lanes, all), all = vf_loadn(lanes, (int)n);
+    }
+    *test = vf_add(*test, all);
+}
 /* Stores `height` x `width` positions of `rows` rows of squares of an output channel. Returns whether all are finite.
- * Vectors are stored whole while they end within these positions: what they write beyond a row is overwritten by the
- * rows below, because the squares of a row are stored from right to left. */
+ * Vectors of one row are stored whole while they end within these positions: what they write beyond a row is
+ * overwritten by the rows below, because the squares of a row are stored from right to left. */
 GG_INLINE bool winograd_output(const int m, const int stride, const winograd *s, const float *sums, int64_t rows,
                                int64_t width, int64_t height, float *y) {
-    const int side = winograd_side(m, stride);
-    const int64_t across = s->across, next = s->sums;
+    const int64_t across = s->across, squares = rows * across;
     const float *const end = y + height * width;
-    vf test = vf_zero();
-    for (int64_t r = 0; r < rows; r++)
+    const bool joined = m == 4 && s->joined;
+    vf test = vf_zero(), at[WINOGRAD_MOST][WINOGRAD_MOST];
+    for (int64_t t = 0; joined && t < squares; t += VW) {
+        const int64_t last = gg_min(t + VW, squares);
+        float lines[WINOGRAD_MOST][WINOGRAD_MOST * VW];
+        winograd_positions(m, stride, s, sums + t, last - t, at, &test);
+        GG_UNROLL for (int i = 0; i < m; i++)
+            GG_UNROLL for (int j = 0; j < m; j++) vf_store(lines[i] + j * VW, at[i][j]);
+        for (int64_t q = t, r = t / across, x = t % across, n; q < last; q += n, r++, x = 0) {
+            n = gg_min(across - x, last - q);
+            for (int64_t i = 0; i < gg_min(m, height - m * r); i++)
+                patch_copy(lines[i] + m * (q - t), gg_min(m * n, width - m * x), y + (m * r + i) * width + m * x);
+        }
+    }
+    for (int64_t r = 0; !joined && r < rows; r++)
         for (int64_t t = (across - 1) / VW * VW; t >= 0; t -= VW) {
-            const float *const from = sums + r * across + t;
-            const int64_t n = width - m * t, left = gg_min(m, height - m * r);
-            float *to = y + m * r * width + m * t;
-            vf half[WINOGRAD_MOST][WINOGRAD_SIDE], column[WINOGRAD_SIDE], out[WINOGRAD_MOST], pairs[WINOGRAD_MOST];
-            vf all = vf_zero();
-            GG_UNROLL for (int x = 0; x < side; x++) {
-                GG_UNROLL for (int i = 0; i < side; i++) column[i] = vf_load(from + (i * side + x) * next);
-                winograd_column(m, stride, column, out);
-                GG_UNROLL for (int i = 0; i < m; i++) half[i][x] = out[i];
-            }
-            GG_UNROLL for (int i = 0; i < m; i++, to += width) {
-                if (i >= left) break;
-                winograd_column(m, stride, half[i], out);
-                for (int j = 0; j < m; j += 2) all = vf_fma(vf_add(out[j], out[j + 1]), vf_zero(), all);
-                winograd_merge(m, out, pairs);
-                winograd_store(m, pairs, n, to, end);
-            }
-            if (across - t < VW) {
-                float lanes[VW];
-                vf_store(lanes, all), all = vf_loadn(lanes, (int)(across - t));
-            }
-            test = vf_add(test, all);
+            float *const to = y + m * r * width + m * t;
+            winograd_positions(m, stride, s, sums + r * across + t, across - t, at, &test);
+            GG_UNROLL for (int i = 0; i < m; i++)
+                if (i < height - m * r) winograd_store(m, at[i], width - m * t, to + i * width, end);
         }
     return !vm_any(vf_isnan(test));
 }
 
-/* Positions from x0, y0 on, `width` x `height`, of a block of output channels, from channel j on, as a product of
- * panels. */
+/* Positions from x0, y0 on, `width` x `height`, of n output channels, from channel j on, as a product of panels. */
 typedef struct winograd_part { patches seen; gemm g; gemm_tiling tiling; } winograd_part;
 static void winograd_part_make(const patches *v, const gemm *g, int64_t image, int64_t x0, int64_t width, int64_t y0,
-                               int64_t height, int64_t j, winograd_part *p) {
+                               int64_t height, int64_t j, int64_t n, winograd_part *p) {
     p->seen = *v, p->g = *g;
     p->seen.n = 1, p->seen.ax[0].out = width, p->seen.ax[1].out = height;
     p->seen.ax[0].base += x0 * v->ax[0].stride, p->seen.ax[1].base += y0 * v->ax[1].stride;
     if (v->tail.bias) p->seen.tail.bias += j;
-    p->g.m = patches_places(&p->seen), p->g.n = gg_min(WINOGRAD_N, g->n - j);
+    p->g.m = patches_places(&p->seen), p->g.n = n;
     p->g.a.context = &p->seen, p->g.a.data += (size_t)image * v->nb_n;
     p->g.b.data += (size_t)j * ((const patches *)g->b.context)->nb_c;
     p->g.c += (size_t)image * v->to_n + (size_t)j * g->c_n + (size_t)y0 * v->to[1] + (size_t)x0 * v->to[0];
@@ -406,12 +457,24 @@ static inline int winograd_which(const winograd *s, int i) {
 /* One of the products of n output channels: the sums over c input channels of `vectors` vectors of windows. */
 static void winograd_products(const float *kernel, const float *x, int64_t c, int64_t n, int64_t vectors, int64_t tiles,
                               const int32_t *at, float *sums, int64_t plane) {
-    for (int64_t j = 0; j < n; j += SHIFTED_N)
+    const int64_t most = vectors == 1 ? SHIFTED_NARROW_N : SHIFTED_N;
+    for (int64_t j = 0, few; j < n; j += few) {
+        few = n - j >= most ? most : gg_min(n - j, SHIFTED_N);
         for (int64_t t = 0; t < tiles; t++) {
             const int64_t from = vectors * t / tiles, wide = vectors * (t + 1) / tiles - from;
-            shifted_table[wide][gg_min(n - j, SHIFTED_N)](c, at, x + from * VW, kernel + j * c, c,
-                                                          sums + j * plane + from * VW, plane, VW, false, NULL);
+            shifted_table[wide][few](c, at, x + from * VW, kernel + j * c, c,
+                                     sums + j * plane + from * VW, plane, VW, false, NULL);
         }
+    }
+}
+
+/* The taps of n output channels from channel j on, which are prefetched in so many steps. */
+static pack_ahead winograd_ahead(const gemm *g, int64_t j, int64_t n, int64_t steps) {
+    if (g->b.pack != pack_along_k || j >= g->n) return (pack_ahead){.rows = 0};
+    pack_ahead x = {.row = pack_at(&g->b, j, 0), .stride = g->b.nb_i, .rows = gg_min(n, g->n - j),
+                    .lines = gg_ceil_div(g->k * gg_types[g->b.type].bytes, AHEAD_LINE)};
+    x.each = gg_ceil_div(x.rows * x.lines, steps);
+    return x;
 }
 
 /* A task: blocks b0 .. b1-1 of output channels of a strip of an image. Threads that share a strip each transform its
@@ -466,30 +529,41 @@ static void winograd_task(const patches *all, const gemm *whole, const winograd 
     const int64_t vectors = winograd_vectors(s, task->strip), tiles = gg_ceil_div(vectors, SHIFTED_V);
     const int64_t width = v->ax[0].out, height = gg_min(s->m * rows, v->ax[1].out - s->m * first);
     float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
-    float *const energy = winograd_energies(s, task, room), *const plane = energy + s->energies;
+    float *const energy = winograd_energies(s, task, room), *const taps = energy + s->energies, *const block = taps
+        + g->k, *const plane = s->near ? block + s->transformed * s->kernels : taps;
     if (height < 1) return;                             /* the last phases may have a row less */
-    for (int64_t c = 0; c < v->c && !task->ready; c++)
+    pack_ahead ahead = winograd_ahead(g, task->b0 * s->each, s->each, v->c);
+    for (int64_t c = 0; c < v->c && !task->ready; c++) {
         WINOGRAD(winograd_input, s, v, g, s, image, c, first, rows, energy, room, x);
+        if (s->near) pack_prefetch(&ahead);
+    }
     const patch_range in = winograd_inside(v, s);
     if (!task->ready) task->even = winograd_even(energy, rows, in.hi - in.lo, s->pitch);
-    for (int64_t j0 = task->b0 * WINOGRAD_N; j0 < gg_min(task->b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
-        const int64_t n = gg_min(WINOGRAD_N, g->n - j0);
+    for (int64_t j0 = task->b0 * s->each; j0 < gg_min(task->b1 * s->each, g->n); j0 += s->each) {
+        const int64_t n = gg_min(s->each, g->n - j0);
+        const float *const kernel = s->near ? block : s->kernel + j0 * v->c;
         char *const to = g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n + (size_t)(s->m * first) * v->to[1];
         bool good = task->even;
+        for (int64_t j = 0; good && s->near && j < n; j++) s->transform(v, g, s, j0 + j, taps, block + j * v->c);
+        ahead = winograd_ahead(g, j0 + n, s->each, s->products);
         for (int i = 0; good && i < s->products; i++) {
-            const float *const kernel = s->kernel + winograd_which(s, i) * s->kernels + j0 * v->c;
-            winograd_products(kernel, x + i * s->input, v->c, n, vectors, tiles, at, sums + i * s->sums, s->plane);
+            if (s->near) pack_prefetch(&ahead);
+            winograd_products(kernel + winograd_which(s, i) * s->kernels, x + i * s->input, v->c, n, vectors, tiles, at,
+                              sums + i * s->sums, s->plane);
         }
         for (int64_t j = 0; task->even && j < n; j++) {
             float *const y = apart ? plane : (float *)(to + (size_t)j * g->c_n);
             good &= WINOGRAD(winograd_output, s, s, sums + j * s->plane, rows, width, height, y);
-            conv_finish(&v->tail, j0 + j, y, 0, 1, height * width);
-            for (int64_t r = 0; apart && r < height; r++)
-                patch_copy(y + r * width, width, (float *)(to + (size_t)j * g->c_n + (size_t)r * v->to[1]));
+            if (!apart) conv_finish(&v->tail, j0 + j, y, 0, 1, height * width);
+            for (int64_t r = 0; apart && r < height; r++) {
+                float *const row = (float *)(to + (size_t)j * g->c_n + (size_t)r * v->to[1]);
+                conv_finish_for(&v->tail, j0 + j, row, y + r * width, 0, 1, width);
+                patch_copy(y + r * width, width, row);
+            }
         }
         if (good) continue;
         winograd_part p;
-        winograd_part_make(v, g, image, 0, width, s->m * first, height, j0, &p);
+        winograd_part_make(v, g, image, 0, width, s->m * first, height, j0, n, &p);
         gemm_rows(&p.g, &p.tiling, 0, p.tiling.rows, room);
     }
 }
@@ -501,7 +575,7 @@ static void winograd_transform(const patches *v, const gemm *g, const winograd *
 static inline int winograd_most(const conv_plan *p) {
     return p->dst->op == GGML_OP_CONV_2D ? gg_conv_squares(p->dst) : 0;
 }
-/* The plan does not depend on the number of threads, and so the result does not either. */
+/* The strips and blocks do not depend on the number of threads, and so the result does not either. */
 static bool winograd_fits(const conv_plan *p, void *part) {
     const patches *const v = &p->product.seen;
     const gemm *const g = &p->product.g;
@@ -514,11 +588,13 @@ static bool winograd_fits(const conv_plan *p, void *part) {
     if (ax[0].stride > 2 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
     if (v->c < 1 || v->n < 1 || g->n < 1 || !gg_is_float(g->b.type) || v->to[0] != sizeof(float)
         || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
-    double least = 0.9 * 4.5 * (double)(gg_ceil_div(ax[0].out * ax[1].out, VW) * v->n);     /* of the sums of all */
+    /* of the sums of all products, which tiles of few registers compute more slowly */
+    const double sums = (SHIFTED_V == 2 ? 1.06 : 0.95) * 4.5;
+    double least = sums * (double)(gg_ceil_div(ax[0].out * ax[1].out, VW) * v->n);
     bool found = false;
     for (int m = 2; m <= gg_min(winograd_most(p), ax[0].stride == 2 ? 2 : WINOGRAD_MOST); m += 2) {
         winograd one;
-        const double cycles = winograd_squares(v, g, m, &one);
+        const double cycles = winograd_squares(v, g, m, p->threads, &one);
         if (cycles > 0 && cycles < least) *s = one, least = cycles, found = true;
     }
     s->transform = winograd_transform, s->compute = winograd_task;
@@ -527,7 +603,7 @@ static bool winograd_fits(const conv_plan *p, void *part) {
 
 static size_t winograd_work(const conv_plan *p, const void *part) {
     const winograd *const s = part;
-    return (void)p, (size_t)(s->transformed * s->kernels) * sizeof(float);
+    return (void)p, s->near ? 0 : (size_t)(s->transformed * s->kernels) * sizeof(float);
 }
 /* Computes what gemm_run would. */
 static int winograd_run(const gg_work *w, const conv_plan *plan, const void *part) {
@@ -535,14 +611,15 @@ static int winograd_run(const gg_work *w, const conv_plan *plan, const void *par
     const gemm *const g = &plan->product.g;
     winograd own = *(const winograd *)part, *const s = &own;
     winograd_part most;
-    winograd_part_make(v, g, 0, 0, s->width, 0, s->height, 0, &most);
+    winograd_part_make(v, g, 0, 0, s->width, 0, s->height, 0, gg_min(s->each, g->n), &most);
     const int64_t room = gg_max(s->lines, gemm_scratch_floats(&most.g, &most.tiling));
     const int64_t plane = s->phases > 1 ? s->width * s->height : 0;
-    const int64_t floats = s->products * (s->input + s->sums) + room + s->energies + plane;
+    const int64_t block = s->near ? g->k + s->transformed * s->kernels : 0;
+    const int64_t floats = s->products * (s->input + s->sums) + room + s->energies + block + plane;
     float *const x = gg_scratch((size_t)(floats + v->c) * sizeof *x);
-    for (int64_t j = g->n * w->ith / w->nth; x && j < g->n * (w->ith + 1) / w->nth; j++)
-        s->transform(v, g, s, j, x, w->wdata);
-    gg_barrier(w);
+    for (int64_t j = g->n * w->ith / w->nth; x && !s->near && j < g->n * (w->ith + 1) / w->nth; j++)
+        s->transform(v, g, s, j, x, (float *)w->wdata + j * v->c);
+    if (!s->near) gg_barrier(w);
     if (!x) return conv_memory(plan->dst);
     int32_t *const at = (int32_t *)(x + floats);
     for (int64_t c = 0; c < v->c; c++) at[c] = (int32_t)(c * s->plane);

@@ -73,7 +73,6 @@ GG_INLINE void line_sums(const int taps, const vf y[LINE_SIDE], vf out[WINOGRAD_
 GG_INLINE void line_kernel(const int taps, const patches *v, const gemm *g, const winograd *s, int64_t j,
                            float *room, float *to) {
     const float *w = winograd_floats(v, g, j, room);
-    to += j * v->c;
     for (int64_t c = 0; c < v->c; c += VW, w += taps * VW) {
         const int64_t n = gg_min(v->c - c, VW);
         float lanes[5][VW] = {{0}};
@@ -110,8 +109,10 @@ GG_INLINE void line_input(const int taps, const patches *v, const gemm *g, const
     for (int64_t u = u0; u < u1; u++) {
         line_load(v, g, s, channel, u, line);
         for (int64_t t = 0; t < s->across; t += VW) {
+            const float *window[VW];
             vf x[2 * WINOGRAD_MOST], out[LINE_SIDE];
-            winograd_elements(LINE_M, line + LINE_M * t, x);
+            for (int l = 0; l < VW; l++) window[l] = line + LINE_M * (t + l);
+            winograd_elements(window, 0, x);
             vf sum = vf_load(energy + (u - u0) * s->pitch + t);
             GG_UNROLL for (int i = 0; i < LINE_M + taps - 1; i++) sum = vf_fma(x[i], x[i], sum);
             vf_store(energy + (u - u0) * s->pitch + t, sum);
@@ -146,8 +147,8 @@ static void line_task(const patches *v, const gemm *g, const winograd *s, winogr
     float *const energy = winograd_energies(s, task, room);
     for (int64_t c = 0; c < v->c && !task->ready; c++) LINE(line_input, s, v, g, s, image, c, u0, u1, energy, room, x);
     if (!task->ready) task->even = winograd_even(energy, u1 - u0, s->across, s->pitch);
-    for (int64_t j0 = task->b0 * WINOGRAD_N; j0 < gg_min(task->b1 * WINOGRAD_N, g->n); j0 += WINOGRAD_N) {
-        const int64_t n = gg_min(WINOGRAD_N, g->n - j0);
+    for (int64_t j0 = task->b0 * s->each; j0 < gg_min(task->b1 * s->each, g->n); j0 += s->each) {
+        const int64_t n = gg_min(s->each, g->n - j0);
         for (int i = 0; task->even && i < s->products; i++)
             winograd_products(s->kernel + i * s->kernels + j0 * v->c, x + i * s->input, v->c, n, vectors, tiles, at,
                               sums + i * s->sums, s->plane);
@@ -162,7 +163,7 @@ static void line_task(const patches *v, const gemm *g, const winograd *s, winogr
             }
             if (good) continue;
             winograd_part p;
-            winograd_part_make(v, g, image, first, width, row, 1, j0, &p);
+            winograd_part_make(v, g, image, first, width, row, 1, j0, n, &p);
             gemm_rows(&p.g, &p.tiling, 0, p.tiling.rows, room);
         }
     }

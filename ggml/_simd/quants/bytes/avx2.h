@@ -352,3 +352,48 @@ static inline void vb_store_f32(float *y, vb v, float lo, float hi, float off_lo
     vb_store16(y, _mm256_castsi256_si128(v), lo, off_lo);
     vb_store16(y + 16, _mm256_extracti128_si256(v, 1), hi, off_hi);
 }
+
+#ifndef __AVX512F__
+/* Columns of words: a vi holds a word of each of 8 rows, which are nb bytes apart. */
+#define GG_VEC_COLUMNS
+static inline vi vc_load(const char *p, size_t nb) {
+    vf row[VW];
+    for (size_t i = 0; i < VW; i++) row[i] = _mm256_broadcast_ss((const float *)(p + i * nb));
+    const vf a = _mm256_blend_ps(row[0], row[1], 0x02), b = _mm256_blend_ps(row[2], row[3], 0x08);
+    const vf c = _mm256_blend_ps(row[4], row[5], 0x20), d = _mm256_blend_ps(row[6], row[7], 0x80);
+    return vf_bits(_mm256_blend_ps(_mm256_blend_ps(a, b, 0x0c), _mm256_blend_ps(c, d, 0xc0), 0xf0));
+}
+static inline void vc_load4(vi *w, const char *p, size_t nb) {
+    const float *row[VW];
+    vf t[4];
+    for (size_t i = 0; i < VW; i++) row[i] = (const float *)(p + i * nb);
+    vf_transpose4(row, 0, t);
+    for (int i = 0; i < 4; i++) w[i] = vf_bits(t[i]);
+}
+static inline void vc_nibbles(vi *w, const char *p, size_t nb) {
+    vc_load4(w, p, nb);
+    for (int q = 0; q < 4; q++) w[q + 4] = vb_field(w[q], 4, 15), w[q] = _mm256_and_si256(w[q], vb_set1(15));
+}
+static inline vi vc_add_bits(vi codes, vi bits, int q) {
+    const __m256i lanes = _mm256_broadcastsi128_si256(_mm_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0));
+    const __m256i bit = _mm256_set1_epi32(q & 1 ? (int)0x80402010 : 0x08040201);
+    const __m256i of = _mm256_shuffle_epi8(bits, _mm256_or_si256(lanes, _mm256_set1_epi32(0x01010101 * (q / 2))));
+    const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(of, bit), bit);
+    return _mm256_or_si256(codes, _mm256_and_si256(set, vb_set1(16)));
+}
+static inline vi vc_flip_signs(vi w) { return _mm256_xor_si256(w, vb_set1(-128)); }
+static inline vi vc_lut(const int8_t *table, vi w) { return vb_lut(table, w); }
+#ifdef GG_VEC_PAIRS
+static inline void vc_pairs(vi out[2], vi w) {
+    const __m256i first = _mm256_broadcastsi128_si256(_mm_set_epi32(0x0d800c80, 0x09800880, 0x05800480, 0x01800080));
+    const __m256i last = _mm256_broadcastsi128_si256(_mm_set_epi32(0x0f800e80, 0x0b800a80, 0x07800680, 0x03800280));
+    out[0] = _mm256_srai_epi16(_mm256_shuffle_epi8(w, first), 8);
+    out[1] = _mm256_srai_epi16(_mm256_shuffle_epi8(w, last), 8);
+}
+#endif
+static inline vf vc_half(vi w, int i) {
+    const __m256i half = i ? _mm256_srli_epi32(w, 16) : _mm256_and_si256(w, vi_set1(0xffff));
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(half, half), 0x08);
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+}
+#endif

@@ -75,6 +75,7 @@
  *   vc_nibbles(w, p, nb)     of 16 bytes the low four bits to w[0] .. w[3], the high ones to w[4] .. w[7]
  *   vc_add_bits(c, bits, q)  c plus 16 in byte i of a row if bit 4 q + i of its word in bits is set
  *   vc_flip_signs(w)   vc_lut(table, w)   of bytes
+ *   vc_pairs(out, w)         the signed bytes 0 and 1, 2 and 3 as int16; only where GG_VEC_PAIRS is defined
  *   vc_half(w, i)            half i of each word
  * Scalars
  *   gg_half_f32(h) gg_f32_half(x)
