@@ -305,19 +305,28 @@ static void gemm_tile_row(const gemm *g, const gemm_tiling *tiling, int64_t row,
     }
 }
 
+/* Panels of b that are packed together. */
+static inline int64_t gemm_pack_group(const gemm *g) {
+    return g->b.pack == pack_along_i && !gemm_format(g)->convert_b ? PACK_GROUP : 1;
+}
 /* Packs panels p0 .. p1-1 of b for k0 <= k < k1. */
 static void gemm_pack_columns(const gemm *g, const gemm_tiling *tiling, int64_t p0, int64_t p1, int64_t k0, int64_t k1,
                               float *out) {
     float floats[KC * NR_PAD] __attribute__((aligned(64)));
     const panel_format *const f = gemm_format(g);
-    for (int64_t p = p0; p < p1; p++) {
-        const int64_t j = gemm_first_column(tiling, p), n = gemm_first_column(tiling, p + 1) - j;
+    const int64_t group = gemm_pack_group(g), panel = gemm_steps(f, k1 - k0) * f->b_words * NR_PAD;
+    for (int64_t p = p0, now; p < p1; p += now, out += now * panel) {
+        int64_t first[PACK_GROUP + 1];
+        now = gg_min(p1 - p, group);
+        for (int64_t q = 0; q <= now; q++) first[q] = gemm_first_column(tiling, p + q);
+        float *to = out;
         for (int64_t k = k0; k < k1; k += KC) {
-            const int kn = (int)gg_min(k1 - k, KC);
+            const int kn = (int)gg_min(k1 - k, KC), n = (int)(first[1] - first[0]);
             if (f->convert_a) memset(floats, 0, sizeof floats);     /* lanes without a column must not be special */
-            g->b.pack(&g->b, j, (int)n, k, kn, f->convert_b ? floats : out, NR_PAD);
-            if (f->convert_b) f->convert_b(f, floats, kn, out);
-            out += gemm_steps(f, kn) * f->b_words * NR_PAD;
+            if (group > 1) pack_group_along_i(&g->b, first, (int)now, k, kn, to, panel, NR_PAD);
+            else g->b.pack(&g->b, first[0], n, k, kn, f->convert_b ? floats : to, NR_PAD);
+            if (f->convert_b) f->convert_b(f, floats, kn, to);
+            to += gemm_steps(f, kn) * f->b_words * NR_PAD;
         }
     }
 }
@@ -442,12 +451,12 @@ typedef struct gemm_round {
 
 /* Packs b with the other threads. t: what this thread claimed last; returns what it claims next. */
 static int64_t gemm_pack_together(const gg_work *w, const gemm *g, const gemm_tiling *tiling, gemm_shared *shared,
-                                  const gemm_round *round, int64_t panels, int64_t t) {
-    const int64_t depth = gemm_format(g)->depth;
-    for (; t < round->first + panels; t = gemm_next_task(w)) {
-        const int64_t i = t - round->first, p = i % tiling->columns, k = round->k0 + i / tiling->columns * depth;
+                                  const gemm_round *round, int64_t parts, int64_t t) {
+    const int64_t depth = gemm_format(g)->depth, each = gemm_pack_group(g), across = gg_ceil_div(tiling->columns, each);
+    for (; t < round->first + parts; t = gemm_next_task(w)) {
+        const int64_t i = t - round->first, p = i % across * each, k = round->k0 + i / across * depth;
         const int64_t kn = gg_min(round->k1 - k, depth);
-        gemm_pack_columns(g, tiling, p, p + 1, k, k + kn,
+        gemm_pack_columns(g, tiling, p, gg_min(p + each, tiling->columns), k, k + kn,
                           gemm_shared_panel(g, tiling, shared, p, k - round->k0, kn));
     }
     gg_barrier(w);
@@ -492,8 +501,9 @@ static bool gemm_run(const gg_work *w, const gemm *g, gemm_shared *shared) {
         round.k1 = gg_min(round.k0 + depth, g->k);
         if (shared && round.k0) gg_barrier(w);
         if (shared && !held) {
-            const int64_t panels = tiling.columns * gg_ceil_div(round.k1 - round.k0, f->depth);
-            t = gemm_pack_together(w, g, &tiling, shared, &round, panels, t), round.first += panels;
+            const int64_t parts = gg_ceil_div(tiling.columns, gemm_pack_group(g))
+                                * gg_ceil_div(round.k1 - round.k0, f->depth);
+            t = gemm_pack_together(w, g, &tiling, shared, &round, parts, t), round.first += parts;
         }
         if (own) t = gemm_run_tasks(w, g, &tiling, shared, &round, t, own);
         round.first += tiling.tasks;

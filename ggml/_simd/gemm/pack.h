@@ -7,6 +7,8 @@
 enum {
     MC = 128,
     GEMM_BLOCK_MAX = 256,           /* the largest block of a type */
+    PACK_GROUP = 4,                 /* panels of b that are packed together where a row has elements of several, */
+    PACK_AHEAD = 8,                 /* and rows between those that are packed so and those that are prefetched */
 };
 
 typedef struct gemm_src gemm_src;
@@ -96,13 +98,31 @@ static void pack_along_k(const gemm_src *s, int64_t i0, int n, int64_t k0, int k
     }
 }
 
+/* The values of n neighbouring vectors for one k, which are contiguous, as f32: where they are, or in tmp. The caches do
+ * not foresee rows that lie far apart. */
+static inline const float *pack_row(const gemm_src *s, int64_t i0, int n, int64_t k, float *tmp) {
+    const char *const p = pack_at(s, i0, k), *const ahead = p + PACK_AHEAD * s->nb_k;
+    for (size_t i = 0; i < (size_t)n * gg_types[s->type].bytes; i += AHEAD_LINE) __builtin_prefetch(ahead + i);
+    if (s->type == GGML_TYPE_F32) return (const float *)p;
+    return s->kernels->to_f32[s->type](p, tmp, n), tmp;
+}
 /* For each k the values of neighbouring vectors are contiguous, as in the panel. */
 static void pack_along_i(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
     float tmp[MC];
+    for (int k = 0; k < kn; k++) pack_one_k(pack_row(s, i0, n, k0 + k, tmp), n, out + k * width, kn, width);
+}
+/* The same for up to PACK_GROUP panels, of which panel p begins with vector first[p] and the next with first[p + 1], at
+ * a time: each would read a part of a line of every row. */
+static void pack_group_along_i(const gemm_src *s, const int64_t *first, int panels, int64_t k0, int kn, float *out,
+                               int64_t panel, int width) {
+    float tmp[PACK_GROUP * NR_MAX];
+    const int n = (int)(first[panels] - first[0]);
     for (int k = 0; k < kn; k++) {
-        const char *p = pack_at(s, i0, k0 + k);
-        if (s->type != GGML_TYPE_F32) s->kernels->to_f32[s->type](p, tmp, n);
-        pack_one_k(s->type == GGML_TYPE_F32 ? (const float *)p : tmp, n, out + k * width, kn, width);
+        const float *const x = pack_row(s, first[0], n, k0 + k, tmp);
+        for (int p = 0; p < panels; p++) {
+            const int at = (int)(first[p] - first[0]);
+            pack_one_k(x + at, (int)gg_min(n - at, width), out + p * panel + k * width, kn, width);
+        }
     }
 }
 
