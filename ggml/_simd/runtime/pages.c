@@ -127,7 +127,7 @@ size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy) {
 #ifdef MREMAP_DONTUNMAP
 /* Emulators of programs (qemu-user) accept the flag and unmap the addresses all the same. A system call writes there,
  * because it fails where an access would end the process. */
-static bool can_move(void) {
+bool gg_pages_can_move(void) {
     enum { UNKNOWN, YES, NO };
     static atomic_int known;
     int can = atomic_load_explicit(&known, memory_order_relaxed);
@@ -142,12 +142,14 @@ static bool can_move(void) {
     atomic_store_explicit(&known, can, memory_order_relaxed);
     return can == YES;
 }
-void *gg_pages_move(void *p, size_t size) {
-    void *const moved = can_move() ? mremap(p, size, size, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL) : MAP_FAILED;
+void *gg_pages_move(void *p, size_t size, void *to) {
+    const int flags = MREMAP_MAYMOVE | MREMAP_DONTUNMAP | (to ? MREMAP_FIXED : 0);
+    void *const moved = gg_pages_can_move() ? mremap(p, size, size, flags, to) : MAP_FAILED;
     return moved == MAP_FAILED ? NULL : moved;
 }
 #else
-void *gg_pages_move(void *p, size_t size) { return (void)p, (void)size, NULL; }
+bool gg_pages_can_move(void) { return false; }
+void *gg_pages_move(void *p, size_t size, void *to) { return (void)p, (void)size, (void)to, NULL; }
 #endif
 
 /* Pages of freed arenas that used much memory are kept for the next arena of the same size (those of others: see
@@ -191,7 +193,7 @@ static bool keep_warm(void *p, size_t size) {
         i = place_for(size);
     }
     if (i < 0) return false;
-    void *const moved = gg_pages_move(p, (size + 4095) & ~(size_t)4095);
+    void *const moved = gg_pages_move(p, (size + 4095) & ~(size_t)4095, NULL);
     warm[i].size = size;
     if (moved) atomic_fetch_add(&warm_of_all, size);
     leave_place(i, moved);

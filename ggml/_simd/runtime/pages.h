@@ -27,8 +27,10 @@ bool gg_pages_close_file(void *p, size_t size);
 enum { GG_LARGE_PAGE = 2 << 20 };
 typedef void (*gg_copy_fn)(void *to, const void *from, size_t large_pages);
 size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy);
-/* Moves pages to other addresses; these stay mapped, without pages. NULL: the system cannot; nothing has changed. */
-void *gg_pages_move(void *p, size_t size);
+/* Moves pages to other addresses, to those from `to` on unless it is NULL; the old ones stay mapped, without pages.
+ * NULL: the system cannot, and the pages are where they were; but others may have got the addresses from `to` on. */
+bool gg_pages_can_move(void);
+void *gg_pages_move(void *p, size_t size, void *to);
 /* Returns the memory to the system and keeps the addresses readable (as zeros), so that a stale pointer is harmless.
  * The pages may be kept for gg_pages_warm if they take at most `warm_size` bytes. */
 void gg_pages_return(void *p, size_t size, size_t warm_size);

@@ -12,27 +12,33 @@
 #endif
 
 #ifdef MREMAP_DONTUNMAP
-enum { SLOTS = 64 };
-static const uint64_t ALL = ~(uint64_t)0;
+enum { SLOTS = 256, WORD = 64 };
 static const size_t LEFT = SIZE_MAX;
 static const size_t LARGEST = (size_t)16 << 20;
-/* Pages are moved when this much was used: the caches of a processor hold it, and one table of pages leads to it. */
-static const size_t WINDOW = ((size_t)2 << 20) - ((size_t)384 << 10), WHOLE = (size_t)18 << 20;
+/* A slab has as many addresses as a table of page tables (PUD) describes, of which it uses the first: then its pages move
+ * with that table, and the other processors are interrupted once, not once for each page table. */
+static const size_t CHUNK = (size_t)1 << 30;
+/* Pages are moved when this much was used, which the caches hold. */
+static const size_t WINDOW = (size_t)4 << 20, WHOLE = (size_t)20 << 20;
+/* Where so many addresses are not to be had, one page table describes what moves. */
+static const size_t SMALL_WINDOW = ((size_t)2 << 20) - ((size_t)384 << 10), SMALL_WHOLE = (size_t)18 << 20;
 /* What freed arenas keep in memory: one of them, and all together. One that used more may give its pages to the next
  * arena of its size: the caches of a processor hold one of these rather than several. */
-static const size_t KEPT_OF_ONE = (size_t)256 << 10, KEPT_OF_ALL = (size_t)32 << 20;
+static const size_t KEPT_OF_ONE = (size_t)256 << 10, KEPT_OF_ALL = (size_t)48 << 20;
 /* An arena may have pages beyond what it used (see TOUCH in memory.c). */
 static const size_t AHEAD = (size_t)1 << 17;
 
 typedef struct { size_t begin, end; } span;
 struct gg_slab {
     uint8_t *base;
+    size_t size;                    /* bytes that are reserved: CHUNK, SMALL_WHOLE, or what has arenas in quarantine */
     size_t limit, page;
     size_t present;                 /* bytes that had pages before they came here */
     atomic_size_t top;              /* where the next arena begins */
     atomic_size_t high;             /* pages lie below this; LEFT: no place has the slab any more */
     atomic_int users;               /* arenas whose addresses are needed, and the place in which the slab is */
-    _Atomic(uint64_t) resting;      /* a bit for each slot at rest */
+    atomic_int rest;                /* slots at rest, */
+    _Atomic(uint64_t) resting[SLOTS / WORD];        /* and a bit for each */
     int given;                      /* slots that were taken: for the thread that has the place */
     span spans[SLOTS];
 };
@@ -43,6 +49,7 @@ enum { PLACES = 16, OWN = 4 };
 static _Atomic(gg_slab *) places[PLACES];
 static gg_slab taken;
 static atomic_size_t kept_of_all;
+static atomic_bool without_chunks;      /* the system refused to move one */
 
 static gg_slab *place_take(int i) {
     gg_slab *s = atomic_load_explicit(&places[i], memory_order_relaxed);
@@ -53,55 +60,105 @@ static void place_leave(int i, gg_slab *s) { atomic_store_explicit(&places[i], s
 
 /* The addresses of a slab stay reserved as long as one of its arenas is in quarantine. They would be a large part of
  * those of a process that has a limit of them. */
-static bool affordable(void) { return WHOLE <= gg_spare_addresses() / 256; }
-static gg_slab *slab_of(uint8_t *base) {
+static bool affordable(size_t size) {
+    const size_t share = size == CHUNK ? 64 : 256;
+    return size <= gg_spare_addresses() / share;
+}
+static size_t whole_of(const gg_slab *s) { return s->size == CHUNK ? WHOLE : SMALL_WHOLE; }
+static size_t window_of(const gg_slab *s) { return s->size == CHUNK ? WINDOW : SMALL_WINDOW; }
+/* CHUNK addresses from a multiple of CHUNK on, which nothing may access; or NULL. */
+static uint8_t *chunk_reserve(void) {
+    if (atomic_load(&without_chunks) || !affordable(CHUNK)) return NULL;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    uint8_t *const p = mmap(NULL, 2 * CHUNK, PROT_NONE, flags, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    const size_t before = -(uintptr_t)p & (CHUNK - 1);
+    if (before) munmap(p, before);
+    munmap(p + before + CHUNK, CHUNK - before);
+    return p + before;
+}
+/* Arenas lie in the first WHOLE of a slab's addresses. */
+static bool addresses_free(uint8_t *base, size_t begin, size_t end) {
+    const size_t used = end < WHOLE ? end : WHOLE;
+    if (used > begin) gg_unpoison(base + begin, used - begin);
+    return !munmap(base + begin, end - begin);
+}
+static uint8_t *addresses_new(size_t *size) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    uint8_t *p = chunk_reserve();
+    *size = CHUNK;
+    if (p && mmap(p, CHUNK, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED) return p;
+    if (p) munmap(p, CHUNK);
+    *size = SMALL_WHOLE;
+    if (!affordable(SMALL_WHOLE)) return NULL;
+    p = mmap(NULL, SMALL_WHOLE, PROT_READ | PROT_WRITE, flags, -1, 0);
+    return p != MAP_FAILED ? p : NULL;
+}
+/* A slab that gets no more arenas keeps the addresses of those it has. */
+static void addresses_trim(gg_slab *s) {
+    const size_t top = atomic_load(&s->top);
+    if (s->size == CHUNK && addresses_free(s->base, top, CHUNK)) s->size = top;
+}
+static gg_slab *slab_of(uint8_t *base, size_t size) {
     gg_slab *s = gg_calloc(1, sizeof *s);
-    if (s) s->base = base, s->limit = gg_spare_addresses(), s->page = (size_t)sysconf(_SC_PAGESIZE), s->users = 1;
+    if (!s) return NULL;
+    s->base = base, s->size = size, s->limit = gg_spare_addresses(), s->page = (size_t)sysconf(_SC_PAGESIZE);
+    s->users = 1;
     return s;
 }
 static gg_slab *slab_new(void) {
-    if (!affordable()) return NULL;
+    size_t size;
     gg_pages_make_room();
-    void *base = mmap(NULL, WHOLE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    gg_slab *s = base != MAP_FAILED ? slab_of(base) : NULL;
-    if (!s && base != MAP_FAILED) gg_pages_free(base, WHOLE);
+    uint8_t *const base = addresses_new(&size);
+    gg_slab *const s = base ? slab_of(base, size) : NULL;
+    if (!s && base) addresses_free(base, 0, size);
     return s;
 }
 static void slab_release(gg_slab *s) {
     if (atomic_fetch_sub(&s->users, 1) != 1) return;
-    gg_pages_free(s->base, WHOLE);
+    if (s->size) addresses_free(s->base, 0, s->size);
     free(s);
 }
 static void empty(gg_slab *s, span at) {
     if (at.end > at.begin) madvise(s->base + at.begin, at.end - at.begin, MADV_DONTNEED);
 }
-static uint64_t given_slots(const gg_slab *s) { return s->given < SLOTS ? ((uint64_t)1 << s->given) - 1 : ALL; }
-static bool all_rest(gg_slab *s) { return atomic_load(&s->resting) == given_slots(s); }
+static bool all_rest(gg_slab *s) { return atomic_load(&s->rest) == s->given; }
+static bool rests(gg_slab *s, int i) { return atomic_load(&s->resting[i / WORD]) >> i % WORD & 1; }
 /* Takes a slab out of its place for good, with the pages of arenas at rest. gg_slot_rest empties the others. */
 static bool slab_leave(gg_slab *s) {
     const size_t high = atomic_exchange(&s->high, LEFT);
-    const uint64_t resting = atomic_load(&s->resting);
     for (int i = 0; i < s->given; i++) {
-        if (!(resting >> i & 1)) continue;
+        if (!rests(s, i)) continue;
         span run = s->spans[i];
-        for (; i + 1 < s->given && resting >> (i + 1) & 1; i++) run.end = s->spans[i + 1].end;
+        for (; i + 1 < s->given && rests(s, i + 1); i++) run.end = s->spans[i + 1].end;
         if (i + 1 == s->given && run.end < high) run.end = high;
         empty(s, run);
     }
     atomic_fetch_sub(&kept_of_all, high);
+    addresses_trim(s);
     slab_release(s);
     return high;
 }
-/* Moves the pages of a slab whose arenas are all at rest to other addresses. */
+/* Moves pages to other addresses. */
+static uint8_t *slab_move(gg_slab *s) {
+    if (s->size != CHUNK) return gg_pages_move(s->base, s->size, NULL);
+    uint8_t *const to = gg_pages_can_move() ? chunk_reserve() : NULL;
+    uint8_t *const moved = to ? gg_pages_move(s->base, CHUNK, to) : NULL;
+    if (to && !moved) atomic_store(&without_chunks, true);
+    return moved;
+}
+/* A slab with the pages of one whose arenas are all at rest. */
 static gg_slab *slab_renew(gg_slab *s) {
-    gg_slab *const fresh = affordable() ? slab_of(NULL) : NULL;
+    gg_slab *const fresh = affordable(s->size) ? slab_of(NULL, s->size) : NULL;
     if (!fresh) return NULL;
-    const size_t high = atomic_load(&s->high), most = (size_t)2 << 20, present = high < most ? high : most;
+    const size_t most = window_of(s) + ((size_t)384 << 10), high = atomic_load(&s->high);
+    const size_t present = high < most ? high : most;
     empty(s, (span){present, high});        /* it had to go on behind the window */
     atomic_fetch_sub(&kept_of_all, high - present);
     atomic_store(&s->high, present);
-    void *const moved = gg_pages_move(s->base, WHOLE);
+    uint8_t *const moved = slab_move(s);
     if (!moved) { free(fresh); return NULL; }
+    addresses_trim(s);
     fresh->base = moved, fresh->present = fresh->high = present;
     slab_release(s);                        /* without pages now, and with no arena that is not at rest */
     return fresh;
@@ -113,8 +170,8 @@ static int rank_of(gg_slab *s, size_t size) {
     if (!s) return NO_SLAB;
     if (all_rest(s)) return READY;
     const size_t top = atomic_load(&s->top);
-    if (s->given == SLOTS || top + size > WHOLE) return NO_ROOM;
-    return top > WINDOW ? USED : IN_USE;
+    if (s->given == SLOTS || top + size > whole_of(s)) return NO_ROOM;
+    return top > window_of(s) ? USED : IN_USE;
 }
 /* Takes a place of this thread, with the best slab for an arena; -1: other threads have them. */
 static int place_for(size_t size, gg_slab **found) {
@@ -137,11 +194,11 @@ uint8_t *gg_slot_take(size_t size, gg_slot *slot, size_t *present) {
     gg_slab *s;
     const int place = size && size <= LARGEST ? place_for(size, &s) : -1;
     if (place < 0) return NULL;
-    if (s && all_rest(s) && (s->given == SLOTS || atomic_load(&s->top) > WINDOW)) {
+    if (s && all_rest(s) && (s->given == SLOTS || atomic_load(&s->top) > window_of(s))) {
         gg_slab *const fresh = slab_renew(s);
         if (fresh) s = fresh;
     }
-    if (s && (s->given == SLOTS || atomic_load(&s->top) + size > WHOLE)) slab_leave(s), s = NULL;
+    if (s && (s->given == SLOTS || atomic_load(&s->top) + size > whole_of(s))) slab_leave(s), s = NULL;
     if (!s) s = slab_new();
     uint8_t *base = NULL;
     if (s) {
@@ -184,7 +241,8 @@ size_t gg_slot_rest(gg_slot slot, size_t asked, size_t used) {
     own->end = own->begin + kept;
     if (!atomic_compare_exchange_strong(&s->top, &top, own->end)) own->end = nominal;
     const size_t left = own->end - own->begin;
-    atomic_fetch_or(&s->resting, (uint64_t)1 << slot.number);
+    atomic_fetch_or(&s->resting[slot.number / WORD], (uint64_t)1 << slot.number % WORD);
+    atomic_fetch_add(&s->rest, 1);
     if (atomic_load(&s->high) == LEFT) empty(s, *own);
     return left;
 }
