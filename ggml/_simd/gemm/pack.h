@@ -98,8 +98,8 @@ static void pack_along_k(const gemm_src *s, int64_t i0, int n, int64_t k0, int k
     }
 }
 
-/* The values of n neighbouring vectors for one k, which are contiguous, as f32: where they are, or in tmp. The caches do
- * not foresee rows that lie far apart. */
+/* The values of n neighbouring vectors for one k, which are contiguous, as f32: where they are, or in tmp. The caches
+ * do not foresee rows that lie far apart. */
 static inline const float *pack_row(const gemm_src *s, int64_t i0, int n, int64_t k, float *tmp) {
     const char *const p = pack_at(s, i0, k), *const ahead = p + PACK_AHEAD * s->nb_k;
     for (size_t i = 0; i < (size_t)n * gg_types[s->type].bytes; i += AHEAD_LINE) __builtin_prefetch(ahead + i);

@@ -15,8 +15,8 @@
 enum { SLOTS = 256, WORD = 64 };
 static const size_t LEFT = SIZE_MAX;
 static const size_t LARGEST = (size_t)16 << 20;
-/* A slab has as many addresses as a table of page tables (PUD) describes, of which it uses the first: then its pages move
- * with that table, and the other processors are interrupted once, not once for each page table. */
+/* A slab has as many addresses as a table of page tables (PUD) describes, of which it uses the first: then its pages
+ * move with that table, and the other processors are interrupted once, not once for each page table. */
 static const size_t CHUNK = (size_t)1 << 30;
 /* Pages are moved when this much was used, which the caches hold. */
 static const size_t WINDOW = (size_t)4 << 20, WHOLE = (size_t)20 << 20;
