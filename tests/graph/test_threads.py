@@ -666,6 +666,47 @@ def test_freeing_what_another_thread_computes_with(child, how, threads):
     assert child(PAUSED, how, str(threads)).split() == ["0", "40"]
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
+@pytest.mark.skipif(RACES_ARE_REPORTED, reason="threads do not outlive a call")
+def test_threads_on_one_processor_part_and_keep_their_masks(child):
+    """Threads of a team that woke on one processor compute on several, and may use those that they could before."""
+    child(
+        """
+import os, time, ggml
+def threads():
+    return [int(t) for t in os.listdir("/proc/self/task")]
+def last_processor(thread):
+    return int(open(f"/proc/self/task/{thread}/stat").read().rsplit(")", 1)[1].split()[36])
+ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=1 << 22))
+w, x = (ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, 256, 256) for _ in range(2))
+ggml.ggml_set_f32(w, 0.01), ggml.ggml_set_f32(x, 1)
+for _ in range(8):
+    x = ggml.ggml_mul_mat(ctx, w, x)
+graph = ggml.ggml_new_graph(ctx)
+ggml.ggml_build_forward_expand(graph, x)
+before = set(threads())
+ggml.ggml_graph_compute_with_ctx(ctx, graph, 2)
+team = [os.getpid(), *sorted(set(threads()) - before)]
+assert len(team) == 2, team
+allowed = os.sched_getaffinity(0)
+one = {min(allowed)}
+for thread in team:
+    os.sched_setaffinity(thread, one)
+for thread in team:
+    os.sched_setaffinity(thread, allowed)
+parted = False
+for _ in range(50):
+    ggml.ggml_graph_compute_with_ctx(ctx, graph, 2)
+    parted |= len({last_processor(thread) for thread in team}) == 2
+    time.sleep(0.001)
+assert parted
+for thread in team:
+    assert os.sched_getaffinity(thread) == allowed, thread
+""",
+        timeout=60,
+    )
+
+
 def test_work_memory_is_freed_with_its_thread(child):
     out = child(
         """if 1:

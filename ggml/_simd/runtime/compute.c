@@ -158,9 +158,30 @@ static void lane_add(gg_lane *lane, int node, int64_t arrived, int64_t begin, in
 }
 
 /* ---- barrier ----------------------------------------------------------------------------------------------------- */
-/* A thread that waits spins for some 20 us, which is as long as it takes to wake a thread. Then it sleeps: on a busy
- * machine the thread it waits for may have lost its processor, and one that sleeps leaves its own to others. */
+/* A thread that waits spins for some 20 us, which is as long as it takes to wake a thread. Then the thread that it waits
+ * for may need this processor: to compute, or to find that it shares it and to move (gg_part). So this one lets others
+ * run for a while, unless they keep the processor: on a busy machine, and after that while, it sleeps. */
 enum { SPINS = 1 << 11 };
+static const int64_t LET_RUN_NS = 300000, KEPT_NS = 150000, CROWDED_NS = 100000000;
+static bool let_others_run(struct gg_team *t, int phase, int ith, int64_t start) {
+#ifdef __linux__
+    static _Thread_local int64_t crowded_until;
+    if (start < crowded_until) return false;
+    for (int64_t now = start, then = start; now - start < LET_RUN_NS; then = now) {
+        sched_yield();
+        if (atomic_load_explicit(&t->phase, memory_order_acquire) != phase) return true;
+        now = gg_clock_ns();
+        if (now - then > KEPT_NS) {
+            crowded_until = now + CROWDED_NS;
+            return false;
+        }
+        if (ith) gg_part(ith, t->n);
+    }
+#else
+    (void)t, (void)phase, (void)ith, (void)start;
+#endif
+    return false;
+}
 static void sleep_while(struct gg_team *t, int phase) {
 #ifdef __linux__
     atomic_fetch_add(&t->sleepers, 1);
@@ -197,8 +218,11 @@ static void team_wait(struct gg_team *t, int ith, int n) {
         if (atomic_load_explicit(&t->phase, memory_order_acquire) != phase) return;
         PAUSE();
     }
-    const int64_t start = ith ? 0 : gg_clock_ns();
-    sleep_while(t, phase);
+    const int64_t start = gg_clock_ns();
+    if (!let_others_run(t, phase, ith, start)) {
+        sleep_while(t, phase);
+        gg_part(ith, t->n);
+    }
     if (!ith) t->slept += gg_clock_ns() - start;
 }
 void gg_barrier(const gg_work *w) {

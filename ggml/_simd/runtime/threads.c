@@ -200,6 +200,7 @@ struct pool {
     _Atomic int members;    /* threads that are alive */
     int asked, size;        /* of the last team: the number of threads asked for, and the number that it has */
     int64_t retry_at;       /* when to try again if size < asked */
+    _Atomic int16_t processor[GGML_MAX_N_THREADS];      /* on which each member was last, see gg_part */
 };
 static _Thread_local struct pool *pool;     /* of which this thread is a member */
 static pthread_key_t pool_key;              /* its destructor tells that a member has ended */
@@ -220,6 +221,7 @@ static bool join(struct pool *p) {
 }
 static struct pool *own_pool(void) {
     struct pool *p = pool ? pool : calloc(1, sizeof *p);
+    for (int i = 0; p && p != pool && i < GGML_MAX_N_THREADS; i++) p->processor[i] = -1;
     if (p && !join(p)) free(p), p = NULL;
     return p;
 }
@@ -319,9 +321,41 @@ __attribute__((constructor)) static void prepare(void) {
 bool gg_thread_suffices(bool parallel) {
     return !(parallel && team_is_lost()) && stack_suffices();
 }
+/* ---- processors -------------------------------------------------------------------------------------------------- */
+/* A kernel may wake a thread on the processor of the one that wakes it, though another one is idle: in a virtual machine
+ * it can take an idle processor for one that the host has taken away. Threads of a team that share a processor are as
+ * slow as one, and computations of some milliseconds give the kernel no occasion to part them. */
+#ifdef __linux__
+static const int64_t STAY_NS = 500000;
+void gg_part(int ith, int n) {
+    static _Thread_local int64_t moved_at;
+    struct pool *const p = pool;
+    const int cpu = sched_getcpu();
+    bool shared = false;
+    if (!p || cpu < 0 || cpu >= CPU_SETSIZE || n > GGML_MAX_N_THREADS) return;
+    if (atomic_load_explicit(&p->processor[ith], memory_order_relaxed) != cpu)
+        atomic_store_explicit(&p->processor[ith], (int16_t)cpu, memory_order_relaxed);
+    for (int i = 0; i < n; i++)
+        shared |= i != ith && atomic_load_explicit(&p->processor[i], memory_order_relaxed) == cpu;
+    if (!shared || !ith) return;
+    const int64_t now = gg_clock_ns();
+    cpu_set_t allowed, others;
+    if (now - moved_at < STAY_NS || sched_getaffinity(0, sizeof allowed, &allowed)) return;
+    moved_at = now, others = allowed;
+    for (int i = 0; i < n; i++) CPU_CLR(atomic_load_explicit(&p->processor[i], memory_order_relaxed), &others);
+    if (!CPU_COUNT(&others) || sched_setaffinity(0, sizeof others, &others)) return;
+    sched_setaffinity(0, sizeof allowed, &allowed);
+    atomic_store_explicit(&p->processor[ith], (int16_t)sched_getcpu(), memory_order_relaxed);
+}
+#endif
 void gg_run_team(int n, void (*body)(void *data, int ith, int nth), void *data) {
+    gg_part(0, n);
 #pragma omp parallel num_threads(n)
-    body(data, omp_get_thread_num(), omp_get_num_threads());
+    {
+        const int ith = omp_get_thread_num(), nth = omp_get_num_threads();
+        if (ith) gg_part(ith, nth);
+        body(data, ith, nth);
+    }
 }
 
 #elif defined _OPENMP   /* Windows */
