@@ -282,9 +282,15 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
     # so many output channels that tiles are packed, in place and from copies
     (21, 13, 210, 67, (1, 1), (1, 1), (0, 0)), (33, 9, 50, 130, (3, 3), (2, 2), (1, 1)),
     (19, 5, 30, 62, (2, 3), (1, 2), (1, 0)), (21, 13, 210, 130, (1, 1), (1, 1), (0, 0)),
-    # one or two positions behind the last whole vector, and rows of images that are computed together
+    # one to four positions behind the last whole vector, and rows of images that are computed together
     (7, 7, 300, 130, (1, 1), (1, 1), (0, 0)), (7, 7, 40, 20, (5, 5), (1, 1), (2, 2)),
     (17, 2, 40, 30, (1, 1), (1, 1), (0, 0)), (21, 1, 32, 100, (8, 1), (1, 1), (0, 0)),
+    (14, 14, 70, 30, (1, 1), (1, 1), (0, 0)), (13, 15, 180, 130, (1, 1), (1, 1), (0, 0)),
+    (14, 14, 9, 30, (1, 1), (1, 1), (0, 0)), (5, 10, 40, 100, (3, 3), (1, 1), (1, 1)),
+    # whole vectors of positions, and every second element of short rows
+    (28, 28, 40, 70, (1, 1), (1, 1), (0, 0)), (40, 20, 70, 110, (1, 1), (1, 1), (0, 0)),
+    (28, 28, 40, 70, (1, 1), (2, 2), (0, 0)), (14, 14, 80, 40, (3, 3), (2, 2), (1, 1)),
+    (29, 13, 70, 40, (1, 1), (2, 2), (0, 0)), (15, 30, 50, 40, (2, 3), (2, 3), (1, 0)),
     (37, 1, 20, 40, (4, 1), (2, 1), (2, 0)), (9, 1, 150, 7, (1, 1), (1, 1), (0, 0)),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ISAS)

@@ -131,7 +131,7 @@ static void pool_halve_maxima(const float *a, const float *b, int64_t n, float *
         y[j] = b[2 * j + 1] > r ? b[2 * j + 1] : r;
     }
 }
-static inline float larger_or_nan(float x, float r) { return (x > r) | (x != x) ? x : r; }
+static inline float larger_or_nan(float x, float r) { return ((x > r) | (x != x)) ? x : r; }
 static void pool_halve_maxima_nan(const float *a, const float *b, int64_t n, float *restrict y) {
     int64_t j = 0;
     for (; j + VW <= n; j += VW) {                            /* the compiler makes no vectors of such conditions */

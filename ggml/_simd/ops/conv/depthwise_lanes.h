@@ -100,13 +100,26 @@ GG_INLINE void lanes_some(const int n, const lanes *l, int64_t taps, const float
     }
     GG_UNROLL for (int j = 0; j < n; j++) vf_store(out + j * VW, vf_add(sum[j], vf_load(l->bias)));
 }
-/* A row of n outputs, which read positions `step` floats apart. */
+/* F(n) for n up to LANES_MOST */
+#define LANES_ALL(F) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8)
+#define LANES(n) \
+    static void lanes_##n(const lanes *l, int64_t taps, const float *x, int64_t step, float *out) { \
+        lanes_some(n, l, taps, x, step, out); \
+    }
+LANES_ALL(LANES)
+#undef LANES
+#define LANES(n) [n] = lanes_##n,
+static void (*const lanes_table[LANES_MOST + 1])(const lanes *, int64_t, const float *, int64_t, float *) = {
+    LANES_ALL(LANES)
+};
+#undef LANES
+/* A row of n outputs, which read positions `step` floats apart. The last ones are in two parts of equal size, as the
+ * sums of few outputs wait for each other. */
 static void lanes_row(const lanes *l, int64_t taps, const float *x, int64_t step, int64_t n, float *out) {
-    for (; n >= LANES_MOST; n -= LANES_MOST, x += LANES_MOST * step, out += LANES_MOST * VW)
+    for (; n >= 2 * LANES_MOST || n == LANES_MOST; n -= LANES_MOST, x += LANES_MOST * step, out += LANES_MOST * VW)
         lanes_some(LANES_MOST, l, taps, x, step, out);
-    if (n & 4) lanes_some(4, l, taps, x, step, out), x += 4 * step, out += 4 * VW;
-    if (n & 2) lanes_some(2, l, taps, x, step, out), x += 2 * step, out += 2 * VW;
-    if (n & 1) lanes_some(1, l, taps, x, step, out);
+    for (int64_t few; n > 0; n -= few, x += few * step, out += few * VW)
+        few = n > LANES_MOST ? (n + 1) / 2 : n, lanes_table[few](l, taps, x, step, out);
 }
 /* Stores n positions of m channels, which are `plane` floats apart. The last vector overlaps with the one before. */
 static void lanes_store(const lanes *l, int64_t n, int64_t m, float *y, int64_t plane) {

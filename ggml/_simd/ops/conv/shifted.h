@@ -17,10 +17,12 @@ enum {
     SHIFTED_PACKED_K = SHIFTED_V == 2 ? 192 : 144,      /* the same if tiles are packed: one stays in the L1 cache */
     SHIFTED_PACKED = SHIFTED_V == 2 ? 60 : 96,  /* output channels for which tiles are packed: those that are not lie
                                      * in so many lines and pages that reading them for each group takes longer */
-    SHIFTED_REST = VW / 8,          /* most positions for which products along k take less time than another vector */
+    SHIFTED_REST = VW < 8 ? 0 : VW / 4,         /* most positions for which products along k take less time than
+                                     * another vector, */
+    SHIFTED_REST_K = 4 * VW,        /* if there are so many taps */
     SHIFTED_LINE = 16,              /* taps between prefetches */
     SHIFTED_FLOATS = 80 << 10,      /* of the copies of a block, so that these stay in the L2 cache */
-    SHIFTED_TAPS = 16,              /* most columns of taps */
+    SHIFTED_TAPS = 16,              /* most columns of taps, and copies for rows */
     SHIFTED_STRIPS = 4,             /* strips for each thread, if these have SHIFTED_PLACES positions at least */
     SHIFTED_CHANNELS = 24,          /* output channels of a task at least, where each thread gets one */
     SHIFTED_SMALL = 8 * VW,         /* positions of an image up to which images are computed together, and */
@@ -29,13 +31,13 @@ enum {
 };
 
 typedef struct shifted {
-    patches seen;                   /* those of the plan, or with images as the rows of one */
+    patches seen;                   /* those of the plan, or with images as the rows of one, or rows of a vector */
     bool apart;                     /* rows of the result do not follow each other: they are computed elsewhere */
     int64_t remainders, halo;     /* copies for rows; rows of a copy beyond those of the result */
     int64_t strips, rows;           /* tasks of an image, and the most rows of the result that one computes */
     int64_t chunks;                 /* tasks of a strip, among which the output channels are divided */
     int64_t plane, depth;           /* floats of a copy; channels of a block */
-    int64_t rest;                   /* positions behind the last whole vector that are computed one by one */
+    int64_t rest;                   /* positions behind the last whole vector whose sums are computed by shifted_rest */
     bool in_place;                  /* elements need not be copied */
     bool packs;                     /* tiles are packed */
 } shifted;
@@ -60,6 +62,15 @@ static bool shifted_joins(const gemm *g, patches *v) {
     return true;
 }
 
+/* An image of whole vectors whose positions are the elements of a channel has vectors for rows: any of them may begin a
+ * strip. */
+static void shifted_flatten(patches *v) {
+    const int64_t places = v->ax[0].out * v->ax[1].out;
+    if (places % VW) return;
+    v->ax[0].in = v->ax[0].out = VW, v->ax[1].in = v->ax[1].out = places / VW;
+    v->nb[1] = v->to[1] = VW * sizeof(float);
+}
+
 static bool shifted_fits(const conv_plan *p, void *part) {
     const gemm *const g = &p->product.g;
     const int nth = p->threads;
@@ -72,11 +83,13 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     if (ax[0].dilation < 0 || ax[1].dilation < 0 || ax[0].taps > SHIFTED_TAPS || ax[0].out * ax[1].out < 2 * VW
         || v->to[0] != sizeof(float) || !g->c_n) return false;
     if (!s->apart && v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
+    s->in_place = shifted_in_place(v, g);
+    if (s->in_place && !s->apart) shifted_flatten(v);
     s->remainders = gg_min(ax[1].stride, patch_extent(&ax[1]) + 1);
     s->halo = patch_extent(&ax[1]) / ax[1].stride;
     const int64_t copies = ax[0].taps * s->remainders, taps = ax[0].taps * ax[1].taps;
     const int64_t least = gg_min(ax[1].out, 1 + s->halo) + s->halo;     /* rows of a copy */
-    if (s->remainders > SHIFTED_FLOATS || least > SHIFTED_FLOATS || ax[0].out > SHIFTED_FLOATS) return false;
+    if (s->remainders > SHIFTED_TAPS || least > SHIFTED_FLOATS || ax[0].out > SHIFTED_FLOATS) return false;
     const int64_t room = SHIFTED_FLOATS / copies / ax[0].out / least;       /* channels whose copies fit */
     if (room < gg_min(v->c, 4)) return false;
     const int64_t block = g->n >= SHIFTED_PACKED ? SHIFTED_PACKED_K : SHIFTED_K;
@@ -90,9 +103,9 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     s->rows = gg_ceil_div(ax[1].out, s->strips);
     s->plane = (s->rows + s->halo) * ax[0].out;
     const int64_t rest = ax[0].out * ax[1].out % VW;    /* of an image that more threads do not divide either */
-    s->rest = most == 1 && s->strips == 1 && rest <= SHIFTED_REST ? rest : 0;
+    const int64_t bound = g->k < SHIFTED_REST_K ? gg_min(SHIFTED_REST, 1) : SHIFTED_REST;
+    s->rest = most == 1 && s->strips == 1 && rest <= bound ? rest : 0;
     s->chunks = gg_max(gg_min(gg_ceil_div(nth, s->strips * v->n), g->n / SHIFTED_CHANNELS), 1);
-    s->in_place = shifted_in_place(v, g);
     s->packs = g->n / s->chunks >= SHIFTED_PACKED;
     return true;
 }
@@ -159,54 +172,94 @@ static void (*const shifted_table[][SHIFTED_NARROW_N + 1])(SHIFTED_ARGS) = {
 };
 #undef SHIFTED
 
-/* The same for one position: x[k] are its elements. */
-static void shifted_one(int64_t n, int64_t k, const float *x, const float *w, int64_t ldw, float *out, int64_t ldo,
-                        bool add, const shifted_end *end) {
-    for (int64_t j = 0; j < n; j++, w += ldw, out += ldo) {
-        vf sum = vf_zero();
-        for (int64_t i = 0; i < k; i += VW) sum = vf_fma(ld(x + i, k - i), ld(w + i, k - i), sum);
-        const float y = vf_hsum(sum) + (add ? *out : 0);
-        if (end) vf_storen(out, shifted_finish(vf_set1(y), end, (int)j, end->hardswish), 1);
-        else *out = y;
+/* Adds the products of a vector of taps, which has `left` elements, for m positions x[r] + i of each output channel. */
+GG_INLINE void shifted_along_step(const int m, int64_t left, const float *const x[4], const float *const w[SHIFTED_N],
+                                  int64_t i, vf *sum) {
+    vf a[4];
+    GG_UNROLL for (int r = 0; r < m; r++) a[r] = ld(x[r] + i, left);
+    GG_UNROLL for (int j = 0; j < SHIFTED_N; j++) {
+        const vf y = ld(w[j] + i, left);
+        GG_UNROLL for (int r = 0; r < m; r++) sum[j * m + r] = vf_fma(a[r], y, sum[j * m + r]);
+    }
+}
+/* Sums of k taps for m positions and SHIFTED_N channels: position r of channel j goes to sums[j*m + r]. */
+GG_INLINE void shifted_along(const int m, int64_t few, int64_t n, int64_t k, const float *x, const float *w,
+                             int64_t ldw, float *sums) {
+    vf sum[SHIFTED_NARROW_N * 4];
+    const float *position[4], *channel[SHIFTED_N];
+    int64_t i = 0;
+    GG_UNROLL for (int e = 0; e < SHIFTED_NARROW_N * m; e++) sum[e] = vf_zero();
+    GG_UNROLL for (int r = 0; r < m; r++) position[r] = x + gg_min(r, few - 1) * k;
+    GG_UNROLL for (int j = 0; j < SHIFTED_N; j++) channel[j] = w + gg_min(j, n - 1) * ldw;
+    for (; i + VW <= k; i += VW) shifted_along_step(m, VW, position, channel, i, sum);
+    if (i < k) shifted_along_step(m, k - i, position, channel, i, sum);
+    GG_UNROLL for (int e = 0; e < SHIFTED_N * m; e += 4)
+        vf_hsum4(sums + e, sum[e], sum[e + 1], sum[e + 2], sum[e + 3]);
+}
+/* What shifted_tile computes, for few positions, of which position r has the elements x[r*k] ...: the lanes of a vector
+ * are taps. */
+static void shifted_rest(int64_t few, int64_t n, int64_t k, const float *x, const float *w, int64_t ldw, float *out,
+                         int64_t ldo, bool add, const shifted_end *end) {
+    float sums[SHIFTED_NARROW_N * 4 + VW];
+    const int64_t m = few == 1 ? 1 : SHIFTED_REST;
+    if (few == 1) shifted_along(1, few, n, k, x, w, ldw, sums);
+    else shifted_along(SHIFTED_REST, few, n, k, x, w, ldw, sums);
+    for (int64_t j = 0; j < n; j++, out += ldo) {
+        vf y = few == 1 ? vf_set1(sums[j]) : vf_loadn(sums + j * m, (int)few);
+        if (add) y = vf_add(y, vf_loadn(out, (int)few));
+        vf_storen(out, end ? shifted_finish(y, end, (int)j, end->hardswish) : y, (int)few);
     }
 }
 
-/* n floats, every second one of x. None is read behind the last of them. */
-static inline void shifted_pairs(const float *x, int64_t n, float *out) {
+/* n floats, every second one of x. Nothing is read at `limit` or behind it. Stores a vector at least if that allows
+ * it. */
+static inline void shifted_pairs(const float *x, int64_t n, const float *limit, float *out) {
     vf even, odd;
+    if (n <= VW && limit - x >= 2 * VW) {
+        vf_load_pairs(x, &even, &odd), vf_store(out, even);
+        return;
+    }
     for (int64_t i = 0; n > VW && i < n - VW; i += VW) vf_load_pairs(x + 2 * i, &even, &odd), vf_store(out + i, even);
     if (n > VW) vf_load_pairs(x + 2 * (n - VW) - 1, &even, &odd), vf_store(out + n - VW, odd);
     else for (int64_t i = 0; i < n; i++) out[i] = x[2 * i];
 }
-/* n elements of a row, from x0 on. */
-static inline void shifted_row(const patches *v, const gemm *g, const char *row, int64_t x0, int64_t n, float *out) {
+/* n elements of a row, from x0 on. limit: the end of the channel. Up to VW elements may be stored. */
+static inline void shifted_row(const patches *v, const gemm *g, const char *row, int64_t x0, int64_t n,
+                               const char *limit, float *out) {
     const size_t step = v->nb[0] * (size_t)v->ax[0].stride;
     const char *const p = row + x0 * (ptrdiff_t)v->nb[0];
     const float *const f = (const float *)p;
     if (g->a.type != GGML_TYPE_F32) gg_to_floats(g->a.type, p, step, n, out);
     else if (step == sizeof *f) patch_copy(f, n, out);
-    else if (step == 2 * sizeof *f) shifted_pairs(f, n, out);
+    else if (step == 2 * sizeof *f) shifted_pairs(f, n, (const float *)limit, out);
     else for (int64_t i = 0; i < n; i++) memcpy(out + i, p + (size_t)i * step, sizeof *out);
 }
-/* A copy of a channel for column tx of the taps: `rows` rows, from input row y on, a stride apart, and a vector. */
-static void shifted_copy(const patches *v, const gemm *g, const char *channel, int64_t tx, int64_t y, int64_t rows,
-                         float *out) {
+/* The part of a copy that lies within the input along an axis: its positions from lo to hi, the first of which reads
+ * element `from`. All of it is empty if it has no position. */
+typedef struct shifted_span { int64_t lo, hi, from; } shifted_span;
+static shifted_span shifted_span_of(int64_t in, int64_t first, int64_t stride, int64_t n) {
+    const patch_range r = patch_inside(in, first, stride, n);
+    const int64_t lo = r.lo < r.hi ? r.lo : n;
+    return (shifted_span){lo, gg_max(lo, r.hi), first + lo * stride};
+}
+/* A copy of a channel for a column of taps: `rows` rows, of input rows a stride apart, and a vector. */
+static void shifted_copy(const patches *v, const gemm *g, const char *channel, const shifted_span *x,
+                         const shifted_span *y, int64_t rows, float *out) {
     const patch_axis *ax = v->ax;
-    const int64_t width = ax[0].out, x = ax[0].base + tx * ax[0].dilation;
-    const patch_range in = patch_inside(ax[0].in, x, ax[0].stride, width);
-    const int64_t seen = gg_max(in.hi - in.lo, 0), lo = seen ? in.lo : width, hi = lo + seen;
-    const int64_t x0 = x + lo * ax[0].stride;
+    const int64_t width = ax[0].out, first = y->lo, end = y->hi, lo = x->lo, hi = x->hi, seen = hi - lo;
+    const size_t next = (size_t)ax[1].stride * v->nb[1];
     const bool whole = g->a.type == GGML_TYPE_F32 && ax[0].stride * ax[1].stride == 1 && ax[0].in == width && seen
         && v->nb[0] == sizeof(float) && v->nb[1] == sizeof(float) * (size_t)width;
-    const int64_t first = gg_min(y < 0 ? gg_ceil_div(-y, ax[1].stride) : 0, rows);     /* rows within the input */
-    const int64_t end = gg_max(gg_min(gg_ceil_div(gg_max(ax[1].in - y, 0), ax[1].stride), rows), first);
+    const char *const limit = channel + (size_t)gg_max(ax[1].in - 1, 0) * v->nb[1]
+        + (size_t)gg_max(ax[0].in - 1, 0) * v->nb[0] + sizeof(float);
+    const char *row = channel + y->from * (ptrdiff_t)v->nb[1];
     for (int64_t i = 0; i < first * width; i++) out[i] = 0;
     if (whole && first < end) {     /* one run of elements, whose ends of rows are set to 0 below */
         const int64_t n = (end - first - 1) * width + seen;
-        shifted_row(v, g, channel, (y + first) * width + x0, n, out + first * width + lo);
+        shifted_row(v, g, row, x->from, n, limit, out + first * width + lo);
     } else if (seen) {
-        for (int64_t r = first; r < end; r++)
-            shifted_row(v, g, channel + (size_t)(y + r * ax[1].stride) * v->nb[1], x0, seen, out + r * width + lo);
+        for (int64_t r = first; r < end; r++, row += next)
+            shifted_row(v, g, row, x->from, seen, limit, out + r * width + lo);
     }
     for (int64_t i = 0; i < width; i++)
         if (i == lo) i = hi - 1;
@@ -231,11 +284,17 @@ static const float *shifted_kernel(const gemm *g, int64_t j0, int64_t j1, int64_
 /* Copies channels c .. c+depth-1 for `rows` rows of the result, of which the first reads input row y. */
 static void shifted_block(const patches *v, const gemm *g, const shifted *s, int64_t image, int64_t c, int64_t depth,
                           int64_t y, int64_t rows, float *copy) {
+    const patch_axis *ax = v->ax;
+    shifted_span across[SHIFTED_TAPS], down[SHIFTED_TAPS];
+    rows += s->halo;
+    for (int64_t t = 0; t < ax[0].taps; t++)
+        across[t] = shifted_span_of(ax[0].in, ax[0].base + t * ax[0].dilation, ax[0].stride, ax[0].out);
+    for (int64_t r = 0; r < s->remainders; r++) down[r] = shifted_span_of(ax[1].in, y + r, ax[1].stride, rows);
     for (int64_t i = c; i < c + depth; i++)
-        for (int64_t tx = 0; tx < v->ax[0].taps; tx++)
+        for (int64_t t = 0; t < ax[0].taps; t++)
             for (int64_t r = 0; r < s->remainders; r++, copy += s->plane)
-                shifted_copy(v, g, g->a.data + (size_t)image * v->nb_n + (size_t)i * v->nb_c, tx, y + r,
-                             rows + s->halo, copy);
+                shifted_copy(v, g, g->a.data + (size_t)image * v->nb_n + (size_t)i * v->nb_c, &across[t], &down[r],
+                             rows, copy);
 }
 
 /* The offsets of each tap in the copies, in the input where it is read in place, and in a packed tile. */
@@ -247,7 +306,7 @@ static inline void shifted_pack(int64_t n, const int32_t *at, const float *x, in
         for (int64_t i = 0; i < vectors; i++) vf_store(tile + i * VW, vf_load(x + at[k] + i * VW));
 }
 
-/* Memory of a thread: the copies, a packed tile, the elements of positions that are computed one by one, a converted
+/* Memory of a thread: the copies, a packed tile, the elements of positions behind the last whole vector, a converted
  * kernel, and the results of a strip if they lie apart. */
 typedef struct shifted_room { float *copies, *tile, *one, *kernel, *results; } shifted_room;
 
@@ -279,8 +338,8 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         if (!in_place) shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, room->copies);
         int64_t ldw;
         const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room->kernel, &ldw);
-        for (int64_t r = 0; r < s->rest; r++)
-            for (int64_t k = 0; k < depth * taps; k++) room->one[r * depth * taps + k] = from[offsets[k] + places + r];
+        for (int64_t k = 0; k < depth * taps && s->rest; k++)
+            for (int64_t r = 0; r < s->rest; r++) room->one[r * depth * taps + k] = from[offsets[k] + places + r];
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             t1 = s->packs ? t0 + 1 : gg_min(t0 + SHIFTED_TILES, tiles);
             if (s->packs) {
@@ -297,9 +356,9 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
                                              s->packs ? room->tile : from + p, w + j * ldw, ldw, out + j * ldo + p, ldo,
                                              left, c > 0, last && in_tile ? &end : NULL);
                 }
-                for (int64_t r = 0; t1 == tiles && r < s->rest; r++)
-                    shifted_one(few, depth * taps, room->one + r * depth * taps, w + j * ldw, ldw,
-                                out + j * ldo + places + r, ldo, c > 0, last && in_tile ? &end : NULL);
+                if (SHIFTED_REST > 0 && t1 == tiles && s->rest)
+                    shifted_rest(s->rest, few, depth * taps, room->one, w + j * ldw, ldw, out + j * ldo + places, ldo,
+                                 c > 0, last && in_tile ? &end : NULL);
                 if (last && !in_tile) {                 /* while these positions are in the L1 cache */
                     const int64_t p = vectors * t0 / tiles * VW;
                     const int64_t stop = t1 < tiles ? vectors * t1 / tiles * VW : places + s->rest;
