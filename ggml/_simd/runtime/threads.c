@@ -322,9 +322,9 @@ bool gg_thread_suffices(bool parallel) {
     return !(parallel && team_is_lost()) && stack_suffices();
 }
 /* ---- processors -------------------------------------------------------------------------------------------------- */
-/* A kernel may wake a thread on the processor of the one that wakes it, though another one is idle: in a virtual machine
- * it can take an idle processor for one that the host has taken away. Threads of a team that share a processor are as
- * slow as one, and computations of some milliseconds give the kernel no occasion to part them. */
+/* A kernel may wake a thread on the processor of the one that wakes it, though another one is idle: in a virtual
+ * machine it can take an idle processor for one that the host has taken away. Threads of a team that share a processor
+ * are as slow as one, and computations of some milliseconds give the kernel no occasion to part them. */
 #ifdef __linux__
 static const int64_t STAY_NS = 500000;
 void gg_part(int ith, int n) {

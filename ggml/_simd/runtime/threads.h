@@ -14,8 +14,8 @@ int gg_team_size(int n);
 /* Runs body(data, ith, nth) on n threads, a number that gg_team_size returned. OpenMP may give the region another
  * number of threads: nth is what it has. */
 void gg_run_team(int n, void (*body)(void *data, int ith, int nth), void *data);
-/* Member `ith` of a running team of n notes its processor, and moves to one without a member if another one is there and
- * it is not the first. A member calls it after it slept. */
+/* Member `ith` of a running team of n notes its processor, and moves to one without a member if another one is there
+ * and it is not the first. A member calls it after it slept. */
 #if defined _OPENMP && defined __linux__ && !defined GG_OWN_THREADS
 void gg_part(int ith, int n);
 #else
