@@ -158,9 +158,10 @@ static void lane_add(gg_lane *lane, int node, int64_t arrived, int64_t begin, in
 }
 
 /* ---- barrier ----------------------------------------------------------------------------------------------------- */
-/* A thread that waits spins for some 20 us, which is as long as it takes to wake a thread. Then the one that it waits for
- * may need this processor: to compute, or to find that it shares it and to move (gg_part). So this thread lets others run
- * for a while, unless they keep the processor. Then the machine is busy; so this thread sleeps, as after that while. */
+/* A thread that waits spins for some 20 us, which is as long as it takes to wake a thread. Then the one that it waits
+ * for may need this processor: to compute, or to find that it shares it and to move (gg_part). So this thread lets
+ * others run for a while. If they keep the processor, the machine is busy, and this thread sleeps at once; else after
+ * that while. */
 enum { SPINS = 1 << 11 };
 static const int64_t LET_RUN_NS = 300000, KEPT_NS = 150000, CROWDED_NS = 100000000;
 static bool let_others_run(struct gg_team *t, int phase, int ith, int64_t start) {
