@@ -15,6 +15,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -175,6 +176,31 @@ class Scale:
             series[f"beside {n_busy} busy processes"] = rates
         return plot("threads", "thousand empty regions/s", series, {}, linear=False)
 
+    def pauses(self):
+        """Bursts of 24 graphs, each of 40 products of a matrix and a vector, after pauses of x ms."""
+        g, n, series = self.g, 32 if self.tiny else 512, {}
+        pauses = [1, 2] if self.tiny else [1, 10, 50, 200]
+        with context(g, 40 * 4 * n * n) as ctx:
+            y = g.tensor(ctx, np.ones((1, n), np.float32))
+            for _ in range(40):
+                y = g.ggml.ggml_mul_mat(ctx, g.tensor(ctx, np.full((n, n), 1 / n, np.float32)), y)
+            for threads in sorted({1, self.threads}):
+                run = g.runner(ctx, y, threads)
+                rates = [[pause, 24e-3 / self.burst(run, pause)] for pause in pauses]
+                series[f"{threads} threads" if threads > 1 else "1 thread"] = rates
+        return plot("ms of pause", "thousand graphs/s", series, {})
+
+    def burst(self, run, pause):
+        """Seconds of 24 calls after a pause of so many ms: the median of some bursts, of which the first warms up."""
+        seconds = []
+        for _ in range(3 if self.tiny else 16):
+            time.sleep(pause / 1e3)
+            began = time.perf_counter()
+            for _ in range(24):
+                run()
+            seconds.append(time.perf_counter() - began)
+        return float(np.median(seconds[1:]))
+
     def callers(self):
         """What Python threads are worth that compute each on its own: see callers.py."""
         import callers  # not above: the documentation is built without the package
@@ -196,6 +222,7 @@ PLOTS = {
     "contexts": Scale.contexts,
     "threads": Scale.threads_plot,
     "regions": Scale.regions,
+    "pauses": Scale.pauses,
     "callers": Scale.callers,
 }
 
