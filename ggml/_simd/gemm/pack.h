@@ -46,8 +46,8 @@ static inline float pack_value(int type, const void *p) {
     return type == GGML_TYPE_F16 ? gg_f16_to_f32(h) : gg_bf16_to_f32(h);
 }
 
-/* n elements from p on, nb_k bytes apart, as f32: where they are, or in tmp. */
-static const float *pack_floats(const gemm_src *s, const char *p, int64_t n, float *tmp) {
+/* n elements from p on, nb_k bytes apart, as f32: where they are, or in tmp. Not inlined: there are many callers. */
+static __attribute__((noinline)) const float *pack_floats(const gemm_src *s, const char *p, int64_t n, float *tmp) {
     if (s->nb_k != (size_t)gg_types[s->type].bytes)
         for (int64_t i = 0; i < n; i++) tmp[i] = pack_value(s->type, p + (size_t)i * s->nb_k);
     else if (s->type == GGML_TYPE_F32) return (const float *)p;
@@ -137,9 +137,11 @@ static void pack_blocks_along_i(const gemm_src *s, int64_t i0, int n, int64_t k0
 }
 
 static void pack_strided(const gemm_src *s, int64_t i0, int n, int64_t k0, int kn, float *out, int width) {
+    float tmp[KC];
     for (int i = 0; i < n; i++) {
         float *lane = pack_lane(out, i, kn, width);
-        for (int k = 0; k < kn; k++) lane[k * width] = pack_value(s->type, pack_at(s, i0 + i, k0 + k));
+        const float *const x = pack_floats(s, pack_at(s, i0 + i, k0), kn, tmp);
+        for (int k = 0; k < kn; k++) lane[k * width] = x[k];
     }
 }
 

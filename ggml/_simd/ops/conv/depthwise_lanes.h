@@ -117,7 +117,7 @@ static void (*const lanes_table[LANES_MOST + 1])(const lanes *, int64_t, const f
  * sums of few outputs wait for each other. */
 static void lanes_row(const lanes *l, int64_t taps, const float *x, int64_t step, int64_t n, float *out) {
     for (; n >= 2 * LANES_MOST || n == LANES_MOST; n -= LANES_MOST, x += LANES_MOST * step, out += LANES_MOST * VW)
-        lanes_some(LANES_MOST, l, taps, x, step, out);
+        lanes_table[LANES_MOST](l, taps, x, step, out);
     for (int64_t few; n > 0; n -= few, x += few * step, out += few * VW)
         few = n > LANES_MOST ? (n + 1) / 2 : n, lanes_table[few](l, taps, x, step, out);
 }
