@@ -27,9 +27,9 @@ bool gg_pages_close_file(void *p, size_t size);
 enum { GG_LARGE_PAGE = 2 << 20 };
 typedef void (*gg_copy_fn)(void *to, const void *from, size_t large_pages);
 size_t gg_pages_enlarge(void *p, size_t size, size_t room, gg_copy_fn copy);
+bool gg_pages_can_move(void);                         /* whether the system can do what follows */
 /* Moves pages to other addresses, to those from `to` on unless it is NULL; the old ones stay mapped, without pages.
- * NULL: the system cannot, and the pages are where they were; but others may have got the addresses from `to` on. */
-bool gg_pages_can_move(void);
+ * NULL: the pages are where they were; but the addresses from `to` on may belong to others now. */
 void *gg_pages_move(void *p, size_t size, void *to);
 /* Returns the memory to the system and keeps the addresses readable (as zeros), so that a stale pointer is harmless.
  * The pages may be kept for gg_pages_warm if they take at most `warm_size` bytes. */

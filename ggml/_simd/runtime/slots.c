@@ -18,10 +18,11 @@ static const size_t LARGEST = (size_t)16 << 20;
 /* A slab has as many addresses as a table of page tables (PUD) describes, of which it uses the first: then its pages
  * move with that table, and the other processors are interrupted once, not once for each page table. */
 static const size_t CHUNK = (size_t)1 << 30;
-/* Pages are moved when this much was used, which the caches hold. */
+/* Pages are moved when this much was used, which the caches hold; the last arena may have BEYOND bytes behind it. */
+enum { BEYOND = 384 << 10 };
 static const size_t WINDOW = (size_t)4 << 20, WHOLE = (size_t)20 << 20;
 /* Where so many addresses are not to be had, one page table describes what moves. */
-static const size_t SMALL_WINDOW = ((size_t)2 << 20) - ((size_t)384 << 10), SMALL_WHOLE = (size_t)18 << 20;
+static const size_t SMALL_WINDOW = ((size_t)2 << 20) - BEYOND, SMALL_WHOLE = (size_t)18 << 20;
 /* What freed arenas keep in memory: one of them, and all together. One that used more may give its pages to the next
  * arena of its size: the caches of a processor hold one of these rather than several. */
 static const size_t KEPT_OF_ONE = (size_t)256 << 10, KEPT_OF_ALL = (size_t)48 << 20;
@@ -139,7 +140,7 @@ static bool slab_leave(gg_slab *s) {
     slab_release(s);
     return high;
 }
-/* Moves pages to other addresses. */
+/* Moves the pages of a slab to other addresses, which it returns; NULL: the system cannot. */
 static uint8_t *slab_move(gg_slab *s) {
     if (s->size != CHUNK) return gg_pages_move(s->base, s->size, NULL);
     uint8_t *const to = gg_pages_can_move() ? chunk_reserve() : NULL;
@@ -151,7 +152,7 @@ static uint8_t *slab_move(gg_slab *s) {
 static gg_slab *slab_renew(gg_slab *s) {
     gg_slab *const fresh = affordable(s->size) ? slab_of(NULL, s->size) : NULL;
     if (!fresh) return NULL;
-    const size_t most = window_of(s) + ((size_t)384 << 10), high = atomic_load(&s->high);
+    const size_t most = window_of(s) + BEYOND, high = atomic_load(&s->high);
     const size_t present = high < most ? high : most;
     empty(s, (span){present, high});        /* it had to go on behind the window */
     atomic_fetch_sub(&kept_of_all, high - present);

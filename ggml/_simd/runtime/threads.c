@@ -321,6 +321,7 @@ __attribute__((constructor)) static void prepare(void) {
 bool gg_thread_suffices(bool parallel) {
     return !(parallel && team_is_lost()) && stack_suffices();
 }
+
 /* ---- processors -------------------------------------------------------------------------------------------------- */
 /* A kernel may wake a thread on the processor of the one that wakes it, though another one is idle: in a virtual
  * machine it can take an idle processor for one that the host has taken away. Threads of a team that share a processor
