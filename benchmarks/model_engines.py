@@ -2,8 +2,9 @@
 
     PYTHON benchmarks/model_engines.py LIBRARY MODEL THREADS CONTEXT SEQUENCES [embed]
 
-LIBRARY is ggml, llama_cpp or ik_llama_cpp; with `embed` the model gives embeddings, means of states. Each line of the
-standard input is a request in JSON, and each line of the standard output the seconds that it took:
+LIBRARY is ggml, llama_cpp, ik_llama_cpp, or flat: a program of this library's flat functions (flat_model.py), which
+answers the first two requests. With `embed` the model gives embeddings, means of states. Each line of the standard
+input is a request in JSON, and each line of the standard output the seconds that it took:
 
 | request | what is measured |
 | --- | --- |
@@ -140,6 +141,10 @@ def engine(library, *arguments):
     """The engine of a library by its name."""
     if library == "ggml":
         return Ours(*arguments)
+    if library == "flat":
+        from flat_model import Flat
+
+        return Flat(*arguments[:4])
     if library == "llama_cpp":
         from llama_cpp import llama_cpp as api
     else:

@@ -2,15 +2,17 @@
 
     python benchmarks/models.py [--llama-cpp PYTHON] [--ik-llama-cpp PYTHON] [--folder FOLDER] [--threads N] [--quick]
                                 [--only TEXT] [--rounds N] [--output FOLDER] [--json FILE] [--machine NAME]
+                                [--file MODEL]
 
 PYTHON is the interpreter of an environment with llama-cpp-python or ik-llama-cpp-python. The models are files of random
 weights at the sizes of known models (model_files.py), Q4_K with Q6_K for the vocabulary, which are written to FOLDER on
 first use: 11 GB, or 0.7 GB with --quick, which measures small models, short texts and few sequences, and takes about
 two minutes. Each library computes in a process of its own (model_engines.py). The processes take turns within a
 measurement, and the best of the rounds counts. The program prints the rates and the ratios; a library that cannot
-compute something, or ends, has no rate there. The limits are the products of bytes, of which a token needs two for each
-weight in a matrix, and the rate at which memory is read: a token needs all weights, except experts that are not
-chosen. Without --json it draws plots, which needs matplotlib.
+compute something, or ends, has no rate there. `flat` is a program that builds the model from this library's flat
+functions (flat_model.py), of the smallest file or of MODEL. The limits are the products of bytes, of which a token
+needs two for each weight in a matrix, and the rate at which memory is read: a token needs all weights, except experts
+that are not chosen. Without --json it draws plots, which needs matplotlib.
 """
 
 import argparse
@@ -79,7 +81,7 @@ class Measuring:
         self.pythons |= {"llama_cpp": args.llama_cpp} if args.llama_cpp else {}
         self.pythons |= {"ik_llama_cpp": args.ik_llama_cpp} if args.ik_llama_cpp else {}
         self.threads, self.rounds, self.quick, self.tiny = args.threads, args.rounds, args.quick, args.tiny
-        self.folder = folder
+        self.folder, self.file = folder, args.file
         self.peaks = peaks.measure([args.threads], *((2, 1) if args.tiny else (64, 3)))
 
     def files(self):
@@ -92,10 +94,11 @@ class Measuring:
         return next(self.files())[1]
 
     @contextlib.contextmanager
-    def engines(self, path, n_ctx, n_seq=1, threads=0):
+    def engines(self, path, n_ctx, n_seq=1, threads=0, others=()):
+        """The engines of the libraries, and others of this interpreter by their names in model_engines.py."""
         with contextlib.ExitStack() as stack:
             found = {}
-            for library, python in self.pythons.items():
+            for library, python in (self.pythons | dict.fromkeys(others, sys.executable)).items():
                 found[library] = Engine(python, library, path, threads or self.threads, n_ctx, n_seq)
                 stack.callback(found[library].close)
             yield found
@@ -148,6 +151,19 @@ class Measuring:
             "writing on": plot("tokens before", "tokens/s", writing, {}),
         }
 
+    def flat(self):
+        sizes, reading, writing = (READ // 4, READ), {}, {}
+        path = self.file or self.smallest()
+        print(f"Flat functions: {path.name}", flush=True)
+        with self.engines(path, READ + WRITTEN + 32, others=["flat"]) as engines:
+            for n in sizes:
+                add(reading, n, self.rates(engines, "read", 0, n, tokens=n))
+                add(writing, n, self.rates(engines, "write", n, WRITTEN, tokens=WRITTEN))
+        return {
+            "reading, flat": plot("tokens that are read", "tokens/s", reading, {}, linear=False),
+            "writing, flat": plot("tokens before", "tokens/s", writing, {}, linear=False),
+        }
+
     def sequences(self):
         counts, found = (1, 2) if self.tiny else (1, 2, 4, 8) if self.quick else (1, 2, 4, 8, 16, 32, 64), {}
         print("Sequences", flush=True)
@@ -174,6 +190,7 @@ class Measuring:
 MEASUREMENTS = {
     "parameters": Measuring.parameters,
     "depth": Measuring.depth,
+    "flat": Measuring.flat,
     "sequences": Measuring.sequences,
     "threads": Measuring.thread_counts,
 }
@@ -201,6 +218,7 @@ def main():
     parser.add_argument("--llama-cpp", metavar="PYTHON", help="interpreter with llama-cpp-python")
     parser.add_argument("--ik-llama-cpp", metavar="PYTHON", help="interpreter with ik-llama-cpp-python")
     parser.add_argument("--folder", type=Path, help="folder for the models (default: one that is deleted at the end)")
+    parser.add_argument("--file", type=Path, help="the model of `flat`, of LLaMA's or Gemma 3's kind")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="leaves out what takes long")

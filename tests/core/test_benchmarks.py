@@ -121,7 +121,7 @@ def test_models_measures_every_plot(tmp_path):
     assert "memory ggml" in done.stdout
     plots = json.loads(path.read_text())["plots"]
     names = {"reading", "writing", "reading on", "writing on", "together", "reading by threads", "writing by threads"}
-    assert set(plots) == names
+    assert set(plots) == names | {"reading, flat", "writing, flat"}
     assert all(rate > 0 for data in plots.values() for _, rate in data["series"]["ggml"])
     assert [x for x, _ in plots["together"]["series"]["ggml"]] == [1, 2]
 
@@ -132,6 +132,25 @@ def test_images_measures_both_types(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert "ggml Q8_0" in done.stdout
     assert set(json.loads(path.read_text())["tiny"]) == {"ggml F16", "ggml Q8_0"}
+
+
+def test_flat_functions_compute_what_models_does(load, tmp_path):
+    """flat_model.py in pieces, as a whole and again after clear(), against ggml.models."""
+    import numpy as np
+
+    from ggml import models
+
+    path = load("model_files").path_of(tmp_path, "tiny", "F32")
+    flat, tokens = load("flat_model").Flat(path, 2, 64, 1), list(range(40, 61))
+    with models.load(path, threads=1) as model:
+        batch = models.Batch()
+        batch.add(0, tokens)
+        wanted = model.runner.decode(batch)[-1]
+    whole = flat.logits(tokens)
+    flat.clear()
+    pieces = [flat.logits(piece) for piece in (tokens[:9], tokens[9:10], tokens[10:])][-1]
+    for found in (whole, pieces):  # keys and values are rounded to F16
+        assert np.square(found - wanted).sum() < 1e-6 * np.square(wanted).sum()
 
 
 def test_models_goes_on_without_a_library_that_ends(tmp_path):

@@ -159,6 +159,13 @@ typedef struct gemv_vectors {
     float *row;                     /* an unpacked row of a */
 } gemv_vectors;
 
+/* What a thread reads: rows up to `end`, then from `next` on. gemv_later is what it reads so many bytes after `at`. */
+typedef struct gemv_stream { uintptr_t end, next; } gemv_stream;
+static inline const char *gemv_later(const gemv_stream *s, const char *at, size_t bytes) {
+    const uintptr_t p = (uintptr_t)at + bytes;
+    return (const char *)(p < s->end ? p : s->next + (p - s->end));
+}
+
 static inline size_t gemv_round(size_t bytes) { return (bytes | 63) + 1; }   /* a multiple of 64, never 0 */
 static inline bool gemv_has_dot(const gemm *g) {
     const gemm_src *const s = &g->a;
@@ -249,11 +256,14 @@ static void gemv_single(const gemm *g, const gemv_vectors *v, int type, const ch
     gemv_rows_table[type][1](m, g->k, a, g->a.nb_i, &ahead, v->f32[0], 0, VW, sums, 0, false);
     gemv_store(g, i, 0, m, sums);
 }
-static void gemv_dots(const gemm *g, const gemv_vectors *v, const char *a, int64_t i, int64_t m) {
-    for (size_t p = 0; p < (size_t)m * g->a.nb_i; p += GG_PAGE_BYTES) __builtin_prefetch(a + p + GG_PREFETCH_PAGES);
+static void gemv_dots(const gemm *g, const gemv_vectors *v, const gemv_stream *stream, const char *a, int64_t i,
+                      int64_t m) {
+    const size_t bytes = (size_t)m * g->a.nb_i;
+    const char *const ahead = gemv_later(stream, a, gg_max(bytes, (size_t)GG_PREFETCH_FAR));
+    for (size_t p = 0; p < bytes; p += GG_PAGE_BYTES) __builtin_prefetch(gemv_later(stream, a + p, GG_PREFETCH_PAGES));
     for (int64_t j = 0; j < g->n; j++) {
         float out[GG_DOT_ROWS];
-        v->dot(g->k, (int)m, out, a, g->a.nb_i, v->activation[j]);
+        v->dot(g->k, (int)m, out, a, g->a.nb_i, v->activation[j], ahead);
         gemv_store(g, i, j, m, out);
     }
 }
@@ -265,7 +275,7 @@ static int64_t gemv_step(const gemm *g, const gemv_vectors *v, bool prefetch) {
     if (g->n == 1) return GEMV_BLOCK_ROWS;
     return gg_max(gg_min(bytes / 4 / (int64_t)gg_max(g->a.nb_i, 1), GEMV_BLOCK_ROWS / 4), 1) * 4;
 }
-static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64_t i1) {
+static void gemv_by_rows(const gemm *g, const gemv_vectors *v, const gemv_stream *stream, int64_t i0, int64_t i1) {
     const int type = g->a.type;
     const bool large = g->m * (int64_t)g->a.nb_i > GEMV_SMALL;
     const bool prefetch = large && (g->n > GEMV_NR || g->a.nb_i <= GEMV_LONG_ROW);
@@ -274,7 +284,7 @@ static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64
         const char *a = pack_at(&g->a, i, 0);
         const int64_t m = gg_min(i1 - i, step);
         if (v->dot) {
-            gemv_dots(g, v, a, i, m);
+            gemv_dots(g, v, stream, a, i, m);
         } else if (gg_is_float(type)) {
             if (g->n == 1) gemv_single(g, v, type, a, i, m);
             else gemv_block(g, v, type, a, g->a.nb_i, i, m, prefetch);
@@ -289,26 +299,34 @@ static void gemv_by_rows(const gemm *g, const gemv_vectors *v, int64_t i0, int64
 /* The rows of a piece. Threads end at about the same time if pieces are small; each should take about a microsecond, as
  * claiming one takes a tenth of that. There are so few that a thread's own follow one another: at the end of a run of
  * memory what was prefetched behind it is lost. */
-static int64_t gemv_piece(const gg_work *w, const gemm *g, int64_t step) {
-    if (w->nth == 1) return g->m;
-    if (g->a.pack != pack_along_k) return gg_ceil_div(g->m * g->ne2 * g->ne3, w->nth * 2 * 64) * 64;
+static int64_t gemv_piece(int nth, const gemm *g, int64_t step) {
+    if (nth == 1) return g->m;
+    if (g->a.pack != pack_along_k) return gg_ceil_div(g->m * g->ne2 * g->ne3, nth * 2 * 64) * 64;
     const int64_t row = gg_max((int64_t)gg_row_size(g->a.type, g->k), 1);
     const int64_t even = gg_ceil_div(g->m * g->ne2 * g->ne3, GG_OWN_PIECES);
     return gg_ceil_div(gg_max(gg_max(even, GEMV_MIN_BYTES / row), 1), step) * step;
+}
+/* What a thread reads from piece t on, one of n that have `size` rows: its own pieces, then those of the next matrix. */
+static gemv_stream gemv_stream_of(const gg_work *w, const gemm *g, int64_t t, int64_t n, int64_t size) {
+    const int64_t own = n * (w->ith + 1) / w->nth, last = w->down || t >= own ? t + 1 : own;
+    const uintptr_t end = (uintptr_t)pack_at(&g->a, gg_min(last * size, g->m), 0);
+    return (gemv_stream){end, w->next ? (uintptr_t)w->next : end};
 }
 /* Each thread prepares the vectors for itself, which costs about as much as a row. */
 static bool gemv_run(const gg_work *w, const gemm *g) {
     char *const own = gg_scratch(gemv_scratch(g));
     if (!own) return false;
     const bool by_rows = g->a.pack == pack_along_k;
-    const int64_t batch = g->ne2 * g->ne3, size = gemv_piece(w, g, GG_DOT_ROWS), cuts = gg_ceil_div(g->m, size);
+    const int64_t size = gemv_piece(w->nth, g, GG_DOT_ROWS), cuts = gg_ceil_div(g->m, size);
+    const int64_t batch = g->ne2 * g->ne3;
     int64_t ready = -1;
     gemm one = *g;
     gemv_vectors v;
     for (int64_t t; (t = gg_claim_piece(w, batch * cuts)) >= 0;) {
         if (t / cuts != ready) one = gemm_matrix(g, ready = t / cuts), gemv_prepare(&one, own, &v);
         const int64_t i0 = t % cuts * size, i1 = gg_min(i0 + size, g->m);
-        if (by_rows) gemv_by_rows(&one, &v, i0, i1);
+        const gemv_stream stream = gemv_stream_of(w, &one, t % cuts, cuts, size);
+        if (by_rows) gemv_by_rows(&one, &v, &stream, i0, i1);
         else gemv_by_columns(&one, &v, i0, i1);
     }
     return true;

@@ -9,11 +9,12 @@
 #define GG_GEMM_INT8_FEW_H
 #include "gemv.h"
 #include "int8_groups.h"
+
+enum { FEW_ROWS = VW };
 #if GG_VEC_INT8
 
 enum {
     FEW_BATCH = VW,                 /* scale groups that are rounded together */
-    FEW_ROWS = VW,
     FEW_MOST_SIGNED = INT16_MAX,    /* the largest code of b where codes have 16 bits */
 };
 _Static_assert((int)FEW_MAX_N <= (int)GG_TIMES_MOST, "kernels multiply so many columns");
@@ -91,17 +92,19 @@ static void few_pack(const gemm *g, int32_t *out, float *tmp) {
     }
 }
 /* Rows i .. i+VW-1; those before `from` are in place already. */
-static void few_rows(const gemm *g, int64_t i, int64_t from, const int32_t *panel) {
+static void few_rows(const gemm *g, const gemv_stream *stream, int64_t i, int64_t from, const int32_t *panel) {
     float sums[GG_TIMES_MOST * VW] __attribute__((aligned(64)));
     const int64_t skip = from - i, m = VW - skip;
-    g->a.kernels->ints[g->a.type].times(pack_at(&g->a, i, 0), g->a.nb_i, g->k, (int)g->n, panel, sums);
+    const char *const a = pack_at(&g->a, i, 0);
+    const char *const ahead = gemv_later(stream, a, gg_max(VW * g->a.nb_i, (size_t)GG_PREFETCH_NEAR));
+    g->a.kernels->ints[g->a.type].times(a, g->a.nb_i, g->k, (int)g->n, panel, sums, ahead);
     if (g->finish) g->finish(g, from, m, 0, g->n, sums + skip, VW);
     for (int64_t j = 0; j < g->n; j++) memcpy(gemm_c(g, from, j), sums + j * VW + skip, (size_t)m * sizeof *sums);
 }
 /* Each thread packs the columns for itself, which costs about as much as some rows. */
 static bool few_run(const gg_work *w, const gemm *g) {
     const int64_t words = few_panel_words(g);
-    const int64_t size = gemv_piece(w, g, FEW_ROWS), cuts = gg_ceil_div(g->m, size);
+    const int64_t size = gemv_piece(w->nth, g, FEW_ROWS), cuts = gg_ceil_div(g->m, size);
     int32_t *const own = gg_scratch((size_t)(words + g->k) * sizeof *own);
     int64_t ready = -1;
     gemm one = *g;
@@ -109,8 +112,9 @@ static bool few_run(const gg_work *w, const gemm *g) {
     for (int64_t t; (t = gg_claim_piece(w, g->ne2 * g->ne3 * cuts)) >= 0;) {
         if (t / cuts != ready) one = gemm_matrix(g, ready = t / cuts), few_pack(&one, own, (float *)(own + words));
         const int64_t i1 = gg_min(t % cuts * size + size, g->m);
+        const gemv_stream stream = gemv_stream_of(w, &one, t % cuts, cuts, size);
         for (int64_t i = t % cuts * size; i < i1; i += FEW_ROWS)
-            few_rows(&one, gg_min(i, g->m - FEW_ROWS), i, own);
+            few_rows(&one, &stream, gg_min(i, g->m - FEW_ROWS), i, own);
     }
     return true;
 }

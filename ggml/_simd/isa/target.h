@@ -76,6 +76,7 @@ void GG_JOIN(gg_install_, GG_UNIT, GG_ISA)(gg_kernels *k) {
 #include "../tables/fusions.h"
 #undef FUSED_TAIL
 #undef FUSED_ROWS
+    GG_IF_FAMILY(matmul, k->product_pieces = matmul_pieces;)
 #ifdef GG_UNIT_quants
     install_quants(k);
 #endif

@@ -103,6 +103,19 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     return ok ? GGML_STATUS_SUCCESS : gg_no_memory(dst, "no memory for panels");
 }
 
+/* The pieces of a matrix whose rows are contiguous and multiplied by a few vectors. */
+static gg_pieces matmul_pieces(const gg_kernels *kernels, const ggml_tensor *dst, int nth) {
+    const ggml_tensor *const a = dst->src[0];
+    const gg_pieces none = {0, 0};
+    if (dst->ne[1] > GEMV_MAX_N || dst->ne[2] * dst->ne[3] != 1 || gg_is_empty(dst) || !pack_type_ok(kernels, a->type)
+        || !gg_is_float(dst->src[1]->type)) return none;
+    const gemm g = matmul_problem(kernels, dst, 0);
+    const bool few = few_fits(&g);
+    if (g.a.data != a->data || g.a.pack != pack_along_k || !(few || gemv_fits(&g))) return none;
+    const int64_t rows = gemv_piece(nth, &g, few ? FEW_ROWS : GG_DOT_ROWS);
+    return (gg_pieces){gg_ceil_div(g.m, rows), (size_t)rows * g.a.nb_i};
+}
+
 /* Outer products of a few vectors: the time is that of writing the result, so it is written column by column. */
 enum { OUTER_K = 4 };
 static bool outer_fits(const ggml_tensor *dst) {

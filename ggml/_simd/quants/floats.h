@@ -25,7 +25,8 @@ static inline vf bf16_loadn(const uint16_t *p, int n) { return vf_load_bf16n(p, 
         if (i < n) b = vf_fma(t##_loadn(x + i, (int)(n - i)), t##_loadn(y + i, (int)(n - i)), b); \
         *s = vf_hsum(vf_add(vf_add(a, b), vf_add(c, d))); \
     } \
-    static void t##_dot(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) { \
+    static void t##_dot(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y, const void *ahead) { \
+        (void)ahead; \
         for (int r = 0; r < rows; r++) t##_dot_row(n, s + r, (const char *)x + (size_t)r * nb, y); \
     }
 #define HALF_TYPE(t) FLOAT_TYPE(t, uint16_t) \

@@ -222,9 +222,10 @@ INLINED void times_group(void *to, const int words, const bool minima, const vi 
         words_packer p = {out, width}; \
         t##_groups(x, nb, n, pack_group, &p); \
     } \
-    static void t##_times(const char *x, size_t nb, int64_t n, int columns, const int32_t *b, float *sums) { \
-        words_factor f = {.b = b, .columns = columns, .depth = DEPTH, .sums = sums, .ahead = x + VW * nb, \
-                          .end = x + VW * nb, .each = VW * nb / (size_t)(n / GROUP)}; \
+    static void t##_times(const char *x, size_t nb, int64_t n, int columns, const int32_t *b, float *sums, \
+                          const char *ahead) { \
+        words_factor f = {.b = b, .columns = columns, .depth = DEPTH, .sums = sums, .ahead = ahead, .end = ahead, \
+                          .each = VW * nb / (size_t)(n / GROUP)}; \
         memset(sums, 0, (size_t)columns * VW * sizeof *sums); \
         t##_groups(x, nb, n, times_group, &f); \
     }
@@ -283,14 +284,13 @@ INLINED vp small_step(small_type t, const int rows, const char *b, size_t nb, co
     for (int r = 0; t.plus && r < rows; r++) sum[r] = va_scale(sum[r], all[r], -d[r][0]);
     return pairs;
 }
-/* The sums of a row do not depend on the number of rows. Prefetches the rows of the next call. */
+/* The sums of a row do not depend on the number of rows. */
 INLINED void small_dot_rows(small_type t, const int rows, const bool far, int64_t n, float *s, const char *b,
-                            size_t nb, const void *y) {
+                            size_t nb, const void *y, const char *ahead) {
     const int step = 32 * t.chunks;
     const int8_t *qs = y;
     const layout_scale *a = (const layout_scale *)(qs + n);
     const char *const end = b + n / step * t.bytes;
-    const char *ahead = b + (rows * (end - b) > GG_PREFETCH_BYTES ? rows * (end - b) : GG_PREFETCH_BYTES);
     va sum[GG_DOT_ROWS];
     vp minima = vp_zero();
 #pragma GCC unroll 4
@@ -304,12 +304,13 @@ INLINED void small_dot_rows(small_type t, const int rows, const bool far, int64_
     va_sums(s, sum, rows);
     if (t.min) vp_add_seconds(s, minima, rows);
 }
-INLINED void small_dot(small_type t, int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) {
-    const char *b = x;
+INLINED void small_dot(small_type t, int64_t n, int rows, float *s, const void *x, size_t nb, const void *y,
+                       const void *ahead) {
+    const char *b = x, *to = ahead;
     if (rows < GG_DOT_ROWS)
-        for (int r = 0; r < rows; r++) small_dot_rows(t, 1, false, n, s + r, b + (size_t)r * nb, nb, y);
-    else if (rows * nb <= GG_PREFETCH_NEAR) small_dot_rows(t, GG_DOT_ROWS, false, n, s, b, nb, y);
-    else small_dot_rows(t, GG_DOT_ROWS, true, n, s, b, nb, y);
+        for (int r = 0; r < rows; r++, b += nb, to += nb) small_dot_rows(t, 1, false, n, s + r, b, nb, y, to);
+    else if (rows * nb <= GG_PREFETCH_NEAR) small_dot_rows(t, GG_DOT_ROWS, false, n, s, b, nb, y, to);
+    else small_dot_rows(t, GG_DOT_ROWS, true, n, s, b, nb, y, to);
 }
 
 /* ---- types with blocks of 256 elements: an integer scale s, and maybe a minimum m, for each 16 elements ---------- */
@@ -505,7 +506,7 @@ INLINED vq k_block(k_type t, const char *b, const uint64_t *at, const uint32_t *
 /* Processes four blocks at a time: indices and signs of all four are stored before the first is used, which hides the
  * latency of the loads. With a bias, terms that cancel lie in different lanes; `exact` therefore sums the integers of
  * all lanes before it rounds. */
-INLINED void k_dot_row(k_type t, int64_t n, float *s, const void *x, const void *y) {
+INLINED void k_dot_row(k_type t, int64_t n, float *s, const void *x, const void *y, const char *ahead) {
     const bool exact = t.bias && t.group < 64;
     const char *b = x;
     const q8_K_layout *a = y, *end = a + n / 256;
@@ -523,8 +524,8 @@ INLINED void k_dot_row(k_type t, int64_t n, float *s, const void *x, const void 
         if (!exact) k_halves(t.d, t.bytes, b, m, d, scale);
         if (t.dmin) k_halves(t.dmin, t.bytes, b, m, d, min);
 #pragma GCC unroll 1
-        for (int i = 0; i < m; i++, a++, b += t.bytes) {
-            prefetch(b + GG_PREFETCH_FAR, t.bytes, true);
+        for (int i = 0; i < m; i++, a++, b += t.bytes, ahead += t.bytes) {
+            prefetch(ahead, t.bytes, true);
             k_scales k;
             ve eight;
             if (t.eight) eight = t.eight(b, &k.m);
@@ -543,15 +544,17 @@ INLINED void k_dot_row(k_type t, int64_t n, float *s, const void *x, const void 
     *s = va_sum(sum) * t.unit;
     if (t.dmin) *s -= va_sum(minima);
 }
-INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) {
-    for (int r = 0; r < rows; r++) k_dot_row(t, n, s + r, (const char *)x + (size_t)r * nb, y);
+INLINED void k_dot(k_type t, int64_t n, int rows, float *s, const void *x, size_t nb, const void *y,
+                   const void *ahead) {
+    const char *b = x, *to = ahead;
+    for (int r = 0; r < rows; r++, b += nb, to += nb) k_dot_row(t, n, s + r, b, y, to);
 }
 
 /* Instances: <t>_to_f32, <t>_dot and <t>_ints of a type with this DESCRIPTION. MAX: the largest unsigned code. */
 #define INSTANCE(t, DESCRIPTION, KIND, GROUP, BIAS, SIGNED_BY, MAX, MINIMA, SCALE_GROUP, PACK, FOLD) \
     static void t##_to_f32(const void *x, float *y, int64_t n) { KIND##_to_f32(DESCRIPTION, x, y, n); } \
-    static void t##_dot(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y) { \
-        KIND##_dot(DESCRIPTION, n, rows, s, x, nb, y); \
+    static void t##_dot(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y, const void *ahead) { \
+        KIND##_dot(DESCRIPTION, n, rows, s, x, nb, y, ahead); \
     } \
     static void t##_unpack(const void *x, void *groups, int64_t n) { KIND##_unpack(DESCRIPTION, x, groups, n); } \
     static const gg_ints t##_ints = {t##_unpack, GROUP, \

@@ -205,7 +205,9 @@ static void wake_sleepers(struct gg_team *t) {
     (void)t;
 #endif
 }
-static void team_wait(struct gg_team *t, int ith, int n) {
+/* What a thread that waits prefetches to its second cache: the beginning of its part of the next matrix. */
+typedef struct { const gg_step *product; const char *at, *end; } fetcher;
+static void team_wait(struct gg_team *t, int ith, int n, fetcher *f) {
     const int phase = atomic_load_explicit(&t->phase, memory_order_relaxed);
     if (atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel) == n - 1) {
         atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
@@ -214,6 +216,10 @@ static void team_wait(struct gg_team *t, int ith, int n) {
         atomic_store(&t->phase, phase + 1);             /* before the sleepers are counted */
         wake_sleepers(t);
         return;
+    }
+    for (; f && f->at < f->end; f->at += 64) {
+        if (atomic_load_explicit(&t->phase, memory_order_acquire) != phase) return;
+        __builtin_prefetch(f->at, 0, 2);
     }
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&t->phase, memory_order_acquire) != phase) return;
@@ -230,7 +236,7 @@ void gg_barrier(const gg_work *w) {
     if (w->nth < 2) return;
     gg_lane *const lane = lane_of(w->team->call, w->ith);
     const int64_t start = lane ? gg_clock_ns() : 0;
-    team_wait(w->team, w->ith, w->nth);
+    team_wait(w->team, w->ith, w->nth, NULL);
     if (lane) lane->waited += gg_clock_ns() - start;
 }
 
@@ -299,6 +305,23 @@ static void ask(gg_call *c, poller *p, float cost) {
 static void *slot_of(const gg_call *c, const gg_plan *plan, const gg_step *s) {
     return c->wdata ? c->wdata + (size_t)s->slot * plan->slot_size : NULL;
 }
+/* Where thread ith begins to read the matrix of a product; NULL: nowhere, or what it reads is in its cache. */
+static const char *part_of(const gg_step *product, int ith) {
+    if (!product || product->down || ith >= product->threads) return NULL;
+    const gg_pieces *const p = &product->pieces;
+    return (const char *)product->node->src[0]->data + p->bytes * (size_t)(p->n * ith / product->threads);
+}
+enum { FETCH_MOST = 64 << 10 };     /* bytes: a fraction of the second cache */
+/* Directs f to the first product from s on. What the one before it prefetches is left out. */
+static void fetch_for(fetcher *f, const gg_step *s, int ith) {
+    const gg_step *const product = s->pieces.n ? s : s->next;
+    if (product == f->product) return;
+    const char *const at = part_of(product, ith), *const end = part_of(product, ith + 1);
+    *f = (fetcher){product, at, at};
+    if (!at) return;
+    f->at = at + GG_PREFETCH_FAR;
+    f->end = at + (end && end - at < FETCH_MOST ? end - at : FETCH_MOST);
+}
 static void run_alone(gg_call *c, const gg_plan *plan) {
     struct gg_team team = {.call = c, .plan = plan, .n = 1};
     gg_work w = {.kernels = plan->request.kernels, .nth = 1, .wsize = plan->slot_size, .team = &team,
@@ -311,6 +334,7 @@ static void run_alone(gg_call *c, const gg_plan *plan) {
         ask(c, &poller, s->cost);
         if (status_of(c)) { set_once(&c->failed, -1, s->index); break; }
         w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s), w.plan = s->plan, w.chain = s->chain;
+        w.next = s->pieces.n ? part_of(s->next, 0) : NULL;
         const int st = run_step(s, &w, lane, lane ? lane->now : 0);
         if (st || status_of(c)) { failed(c, s->index, st); break; }
     }
@@ -322,6 +346,7 @@ static void run_thread(struct gg_team *team, int ith) {
     gg_work w = {.kernels = plan->request.kernels, .ith = ith, .wsize = plan->slot_size, .team = team,
                  .node = &c->last, .n_threads = c->n_threads};
     poller poller = {.asked = 0};
+    fetcher ahead = {NULL, NULL, NULL};
     gg_lane *const lane = lane_start(c, ith);
     this_call = c;
     for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
@@ -331,7 +356,8 @@ static void run_thread(struct gg_team *team, int ith) {
             if (status_of(c)) atomic_store_explicit(&team->want_stop, 1, memory_order_relaxed);
         }
         if (s->sync) {
-            team_wait(team, ith, team->n);
+            fetch_for(&ahead, s, ith);
+            team_wait(team, ith, team->n, &ahead);
             if (atomic_load_explicit(&team->stop, memory_order_relaxed)) break;
             if (lane) lane->now = gg_clock_ns();
         }
@@ -341,6 +367,7 @@ static void run_thread(struct gg_team *team, int ith) {
         }
         w.nth = s->threads, w.chunk = &s->chunk, w.wdata = slot_of(c, plan, s), w.packed = s->packed;
         w.down = s->down, w.plan = s->plan, w.chain = s->chain;
+        w.next = s->pieces.n ? part_of(s->next, ith) : NULL;
         const int st = run_step(s, &w, lane, arrived);
         if (st || status_of(c)) {
             failed(c, s->index, st);

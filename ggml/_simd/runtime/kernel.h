@@ -27,6 +27,8 @@ typedef struct gg_work {
     _Atomic int64_t *chunk;         /* of this node, 0 at the start: see gg_claim_chunk */
     bool packed;                    /* wdata already holds the second operand, packed by an earlier product */
     bool down;                      /* threads claim their last pieces first, which the last node left in the cache */
+    const char *next;               /* what this thread reads first of the next matrix that is multiplied by a few
+                                     * vectors: it is prefetched at the end of this one; or NULL */
     const struct gg_chain *chain;   /* that the step computes; NULL: a single node */
 } gg_work;
 
@@ -36,6 +38,12 @@ typedef size_t (*gg_work_fn)(const ggml_tensor *dst, int nth);
 /* Chooses how nth threads or fewer compute a node that was checked. The plan is freed by free(); NULL: no memory. It is
  * made once for many computations of the node, whose fields do not change. */
 typedef gg_node_plan *(*gg_plan_fn)(const gg_kernels *k, ggml_tensor *dst, int nth);
+/* The pieces (gg_claim_piece) in which nth threads read the first source, one matrix; n = 0: they read it otherwise. */
+typedef struct gg_pieces {
+    int64_t n;
+    size_t bytes;
+} gg_pieces;
+typedef gg_pieces (*gg_pieces_fn)(const gg_kernels *k, const ggml_tensor *dst, int nth);
 
 /* An algorithm of convolutions, a row of tables/conv.h. Its file in ops/conv/ defines it as conv_<name>. */
 struct conv_plan;                   /* ops/conv/plan.h */
@@ -76,8 +84,8 @@ typedef void (*gg_from_f32_fn)(const float *x, void *y, int64_t n);
 typedef void (*gg_quantize_fn)(const float *x, void *y, int64_t n, const float *im);
 /* s[r] = sum(x_r[i] * y[i]) for r < rows <= GG_DOT_ROWS: x_r is a packed row of the type at x + r * nb, y one
  * of its activation type (gg_types), in the activation layout if that type is quantised. s[r] does not depend on other
- * rows. */
-typedef void (*gg_dot_fn)(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y);
+ * rows. Types that are quantised prefetch as many bytes as the rows have from `ahead` on. */
+typedef void (*gg_dot_fn)(int64_t n, int rows, float *s, const void *x, size_t nb, const void *y, const void *ahead);
 enum { GG_DOT_ROWS = 4 };
 /* Bring a packed row of a quantised activation type, or a row of floats rounded to the codes of the type, into the
  * activation layout, in which it enters dot products with many rows: GG_LAYOUT_BYTES for 32 elements, at a multiple of
@@ -91,22 +99,22 @@ enum { GG_LAYOUT_BYTES = 44 };
 /* How far ahead products with a vector prefetch the matrix: hardware prefetchers stop at the end of a page. */
 enum {
     GG_PAGE_BYTES = 4096,
-    GG_PREFETCH_BYTES = GG_PAGE_BYTES,          /* the least distance where the rows of the next call are prefetched */
-    GG_PREFETCH_NEAR = 2 * GG_PAGE_BYTES,       /* the most bytes that the first cache keeps until they are used */
-    GG_PREFETCH_FAR = 4 * GG_PAGE_BYTES,        /* to the second cache */
+    GG_PREFETCH_NEAR = 2 * GG_PAGE_BYTES,       /* the most bytes of rows that are prefetched to the first cache */
+    GG_PREFETCH_FAR = 4 * GG_PAGE_BYTES,
     GG_PREFETCH_PAGES = 16 * GG_PAGE_BYTES      /* one line a page: address translation takes longer than the load */
 };
 /* Unpacks n elements of as many rows as a vector has lanes, nb bytes apart: word i of each row, as gg_ints.unpack
  * writes them, to out[i * width ..]. */
 typedef void (*gg_pack_fn)(const char *x, size_t nb, int64_t n, float *out, int width);
 /* Multiplies n elements of as many rows as a vector has lanes, nb bytes apart, by `columns` columns of b, a panel of
- * gemm/int8_few.h: sums[j * lanes + i] = row i times column j. */
+ * gemm/int8_few.h: sums[j * lanes + i] = row i times column j. Prefetches from `ahead` on, as a dot product does. */
 enum {
     GG_TIMES_MOST = 32,             /* columns, */
     GG_TIMES_MOST_SIGNED = 24,      /* of signed codes of two bytes */
     GG_SIGNED_GROUP = 16,           /* elements of a scale group of signed codes of two bytes */
 };
-typedef void (*gg_times_fn)(const char *x, size_t nb, int64_t n, int columns, const int32_t *b, float *sums);
+typedef void (*gg_times_fn)(const char *x, size_t nb, int64_t n, int columns, const int32_t *b, float *sums,
+                            const char *ahead);
 /* A block of 256 elements whose scales are part of the codes (gemm/int8_folded.h): element i is d codes[i], minus the
  * minimum of its 16 elements, dmin m[i / 16], if the type has minima. Codes use as much of 15 bits as a type allows. */
 typedef struct gg_folded {
@@ -139,6 +147,7 @@ struct gg_kernels {
     gg_op_fn op[GG_OP_MAX];
     gg_work_fn work[GG_OP_MAX];     /* NULL: the operation needs no shared work memory, or has a function plan */
     gg_plan_fn plan[GG_OP_MAX];     /* NULL: nothing is decided in advance */
+    gg_pieces_fn product_pieces;    /* of MUL_MAT */
     const gg_algorithm *algorithms[GG_ALGORITHMS];
     gg_row_kernel_fn rows[GG_OP_MAX];   /* NULL: the operation is never part of a chain (tables/fusions.h) */
     gg_to_f32_fn to_f32[GG_TYPE_MAX];

@@ -217,6 +217,12 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
         const size_t work = step_work(k, s);
         if (work) plan->slot_size = gg_max(plan->slot_size, slot_size(work)), slots = gg_max(slots, s->slot + 1);
     }
+    for (gg_step *s = plan->steps + plan->n_steps, *next = NULL; s-- > plan->steps;) {
+        s->next = next;
+        if (s->chain || s->node->op != GGML_OP_MUL_MAT) continue;
+        s->pieces = k->product_pieces(k, s->node, s->threads);
+        if (s->pieces.n) next = s;
+    }
     if (plan->slot_size) plan->work_size = slots * plan->slot_size + 64;        /* for alignment */
     return true;
 }

@@ -13,6 +13,8 @@ typedef struct gg_step {                /* a node that computes something, or se
     int threads;                        /* that share the node; 1: the first thread computes it */
     bool sync;                          /* the threads wait for each other before the node */
     bool packed, down;                  /* see gg_work */
+    gg_pieces pieces;                   /* of the matrix, if the node multiplies one by a few vectors */
+    struct gg_step *next;               /* the next step of this kind; or NULL */
     int slot;                           /* of the work memory that the node uses */
     float cost;                         /* estimated time on one thread, ns */
     _Atomic int64_t chunk;              /* see gg_work; 0 at the start of each compute call */

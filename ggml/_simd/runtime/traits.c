@@ -9,7 +9,7 @@ static void vec_dot(int type, int64_t n, float *s, const char *x, const char *y)
     const gg_kernels *const k = gg_isa_active();
     const int activation = gg_types[type].activation;
     if (!k->lay_out[activation]) {
-        k->dot[type](n, 1, s, x, 0, y);
+        k->dot[type](n, 1, s, x, 0, y, x);
         return;
     }
     *s = 0;
@@ -17,7 +17,7 @@ static void vec_dot(int type, int64_t n, float *s, const char *x, const char *y)
         float part;
         m = n < PIECE ? n : PIECE;
         k->lay_out[activation](y, laid_out, m);
-        k->dot[type](m, 1, &part, x, 0, laid_out);
+        k->dot[type](m, 1, &part, x, 0, laid_out, x);
         *s += part;
     }
 }
