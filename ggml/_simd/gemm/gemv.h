@@ -306,7 +306,7 @@ static int64_t gemv_piece(int nth, const gemm *g, int64_t step) {
     const int64_t even = gg_ceil_div(g->m * g->ne2 * g->ne3, GG_OWN_PIECES);
     return gg_ceil_div(gg_max(gg_max(even, GEMV_MIN_BYTES / row), 1), step) * step;
 }
-/* What a thread reads from piece t on, one of n that have `size` rows: its own pieces, then those of the next matrix. */
+/* What a thread reads from piece t on, one of n of `size` rows: its own pieces, then those of the next matrix. */
 static gemv_stream gemv_stream_of(const gg_work *w, const gemm *g, int64_t t, int64_t n, int64_t size) {
     const int64_t own = n * (w->ith + 1) / w->nth, last = w->down || t >= own ? t + 1 : own;
     const uintptr_t end = (uintptr_t)pack_at(&g->a, gg_min(last * size, g->m), 0);
