@@ -8,32 +8,34 @@
 #include <string.h>
 #include <time.h>
 
-enum { SUMS = 12, STEPS = 1000000 };    /* 12 sums hide the latency of an instruction, and fit into 16 registers */
+enum { SUMS = 12, STEPS = 1000000 };    /* so many sums hide the latency of an instruction, and fit into 16 registers */
 
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec + 1e-9 * t.tv_nsec;
 }
-static volatile int32_t sink;           /* results go here, so that the compiler keeps the loops */
 
-/* Defines a function that executes STEP for each of SUMS sums s[j], STEPS times. The empty assembler statement makes
- * the compiler assume that x changes, so that it does not move a product of x and y out of the loop. */
+static volatile int32_t sink;           /* a result goes here, so that the compiler keeps its loop */
+
+/* Defines a function that executes STEP for each of the SUMS variables s0, s1 ..., STEPS times. The first empty assembler
+ * statement makes the compiler assume that x changes, so that it does not move a product of x and y out of the loop; the
+ * second one that the sum is used, so that it stays in a register. */
+#define SUMS_OF(DO, ...) DO(s0, __VA_ARGS__) DO(s1, __VA_ARGS__) DO(s2, __VA_ARGS__) DO(s3, __VA_ARGS__)               \
+    DO(s4, __VA_ARGS__) DO(s5, __VA_ARGS__) DO(s6, __VA_ARGS__) DO(s7, __VA_ARGS__)                                    \
+    DO(s8, __VA_ARGS__) DO(s9, __VA_ARGS__) DO(s10, __VA_ARGS__) DO(s11, __VA_ARGS__)
+#define BEGIN(sum, type, zero) type sum = zero;
+#define TURN(sum, name, constraint)                                                                                    \
+    __asm__ volatile("" : "+" constraint(x));                                                                          \
+    sum = name##_step(sum, x, y);                                                                                      \
+    __asm__ volatile("" : "+" constraint(sum));
 #define LOOP(name, isa, type, constraint, zero, STEP)                                                                  \
+    isa static inline type name##_step(type sum, type x, type y) { return STEP; }                                      \
     isa static void name(void) {                                                                                       \
-        type s[SUMS], x = zero, y = zero;                                                                              \
+        type x = zero, y = zero;                                                                                       \
         __asm__ volatile("" : "+" constraint(x), "+" constraint(y));                                                   \
-        for (int j = 0; j < SUMS; j++) s[j] = zero;                                                                    \
-        for (int i = 0; i < STEPS; i++) {                                                                              \
-            _Pragma("GCC unroll 12") for (int j = 0; j < SUMS; j++) {                                                  \
-                __asm__ volatile("" : "+" constraint(x));                                                              \
-                s[j] = STEP;                                                                                           \
-            }                                                                                                          \
-        }                                                                                                              \
-        for (int j = 1; j < SUMS; j++) s[0] += s[j];                                                                   \
-        int32_t first;                                                                                                 \
-        memcpy(&first, &s[0], sizeof first);                                                                           \
-        sink = first;                                                                                                  \
+        SUMS_OF(BEGIN, type, zero)                                                                                     \
+        for (int i = 0; i < STEPS; i++) { SUMS_OF(TURN, name, constraint) }                                            \
     }
 
 typedef struct limit { const char *name, *what; void (*run)(void); int supported, operations; } limit;
@@ -41,15 +43,15 @@ typedef struct limit { const char *name, *what; void (*run)(void); int supported
 #if defined __x86_64__
 #include <immintrin.h>
 #define ISA(features) __attribute__((target(features)))
-LOOP(sse2_fma, ISA("sse2"), __m128, "x", _mm_setzero_ps(), _mm_add_ps(s[j], _mm_mul_ps(x, y)))
-LOOP(avx2_fma, ISA("avx2,fma"), __m256, "x", _mm256_setzero_ps(), _mm256_fmadd_ps(x, y, s[j]))
-LOOP(avx512_fma, ISA("avx512f"), __m512, "v", _mm512_setzero_ps(), _mm512_fmadd_ps(x, y, s[j]))
-LOOP(avx2_bytes, ISA("avx2"), __m256i, "x", _mm256_setzero_si256(), _mm256_add_epi16(s[j], _mm256_maddubs_epi16(x, y)))
+LOOP(sse2_fma, ISA("sse2"), __m128, "x", _mm_setzero_ps(), _mm_add_ps(sum, _mm_mul_ps(x, y)))
+LOOP(avx2_fma, ISA("avx2,fma"), __m256, "x", _mm256_setzero_ps(), _mm256_fmadd_ps(x, y, sum))
+LOOP(avx512_fma, ISA("avx512f"), __m512, "v", _mm512_setzero_ps(), _mm512_fmadd_ps(x, y, sum))
+LOOP(avx2_bytes, ISA("avx2"), __m256i, "x", _mm256_setzero_si256(), _mm256_add_epi16(sum, _mm256_maddubs_epi16(x, y)))
 LOOP(avx512_bytes, ISA("avx512bw"), __m512i, "v", _mm512_setzero_si512(),
-     _mm512_add_epi16(s[j], _mm512_maddubs_epi16(x, y)))
-LOOP(avx2vnni_bytes, ISA("avxvnni"), __m256i, "x", _mm256_setzero_si256(), _mm256_dpbusd_avx_epi32(s[j], x, y))
+     _mm512_add_epi16(sum, _mm512_maddubs_epi16(x, y)))
+LOOP(avx2vnni_bytes, ISA("avxvnni"), __m256i, "x", _mm256_setzero_si256(), _mm256_dpbusd_avx_epi32(sum, x, y))
 LOOP(avx512vnni_bytes, ISA("avx512f,avx512vnni"), __m512i, "v", _mm512_setzero_si512(),
-     _mm512_dpbusd_epi32(s[j], x, y))
+     _mm512_dpbusd_epi32(sum, x, y))
 static int limits(limit *l) {
     const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const limit all[] = {
@@ -66,7 +68,7 @@ static int limits(limit *l) {
 }
 #elif defined __aarch64__
 #include <arm_neon.h>
-LOOP(neon_fma, , float32x4_t, "w", vdupq_n_f32(0), vfmaq_f32(s[j], x, y))
+LOOP(neon_fma, , float32x4_t, "w", vdupq_n_f32(0), vfmaq_f32(sum, x, y))
 static int limits(limit *l) {
     *l = (limit){"neon", "fma", neon_fma, 1, 8};
     return 1;
