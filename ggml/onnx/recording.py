@@ -169,11 +169,11 @@ class Recipe:
 
     kinds: what the operands are besides; shapes: for each operand a number or (symbol,) for each dimension, None for
     what has no shape; names: of the tensors in the order of their making; live: the values by name that the graph has
-    to give.
+    to give; step, rest: what follows the graph, as in a Plan.
     """
 
-    def __init__(self, recorder, kinds, shapes, feeds, names, live, entries):
-        self.terms, self.kinds, self.shapes = recorder.terms, kinds, shapes
+    def __init__(self, recorder, kinds, shapes, feeds, names, live, entries, step, rest):
+        self.terms, self.kinds, self.shapes, self.step, self.rest = recorder.terms, kinds, shapes, step, rest
         self.arena = recorder.arena  # some constants of the first graph are those of all
         self.names, self.entries = names, entries
         self.feeds = [(f, f.shape, recorder.places[ctypes.addressof(f.tensor.t.contents)]) for f in feeds]

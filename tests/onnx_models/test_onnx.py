@@ -481,6 +481,46 @@ def test_loops_that_become_too_long_for_a_graph(counted):
         assert places(model, x, np.array(turns)).get("Loop", {"expanded"}) == {place}
 
 
+@pytest.mark.parametrize("turns", [5, 70])
+@pytest.mark.parametrize("place", ["turn", "counter", "pair", "carried", "twice", "matrix", "few"])
+def test_products_of_entries_in_loops(place, turns):
+    """They are computed for all turns together: if a counter says which entry, and the matrix stays the same."""
+    index, many = {"turn": "i", "matrix": "i", "few": "i"}.get(place, "k"), 500 if place == "few" else turns
+    nodes = [
+        node("Gather", ["x", index], ["row"]),
+        node("MatMul", ["row", "m"], ["p"]),
+        node("Add", ["s", "p"], ["t"]),
+        node("Add", ["two" if place == "twice" else "one", "k"], ["l"]),
+        node("Mod" if place == "carried" else "Min", ["l", "many"], ["next"]),
+        node("Mul", ["m", "half"], ["changed"]),
+        node("Identity", ["go"], ["again"]),
+    ]
+    if place != "carried":
+        nodes[4] = node("Identity", ["l"], ["next"])
+    state = [info("k", I64, None), info("s", F, None), info("m", F, None)]
+    outputs = [info("next", I64, None), info("t", F, None), info("changed" if place == "matrix" else "m", F, None)]
+    loop_inputs = [info("i", I64, []), info("go", B, []), *state]
+    body = helper.make_graph(nodes, "body", loop_inputs, [info("again", B, []), *outputs])
+    begin, rows, m = np.array([0] if place == "pair" else 0), floats(2 * many, 2, 4, seed=1), floats(4, 3, seed=2)
+    constants = [("zero", begin), ("one", np.array(1)), ("two", np.array(2)), ("half", np.float32(0.5)), ("m0", m)]
+    constants += [("many", np.array(turns // 2 + 1)), ("s0", np.zeros((1, 1), np.float32))]
+    proto = model_of(
+        [node("Neg", ["rows"], ["x"]), node("Loop", ["n", "", "zero", "s0", "m0"], ["", "y", ""], body=body)],
+        [info("rows", F, [None, 2, 4]), info("n", I64, [])],
+        [info("y", F, None)],
+        constants,
+    )
+    model, want = ggml.onnx.load(proto, strict=True), 0
+    for turn in range(turns):
+        entry = {"twice": 2 * turn, "carried": turn % (turns // 2 + 1)}.get(place, turn)
+        want = want - rows[entry] @ m * (0.5**turn if place == "matrix" else 1)
+    for _ in range(2):
+        y = model.run(rows, np.array(turns))[0]
+        np.testing.assert_allclose(y, want.reshape(y.shape), rtol=1e-4, atol=1e-4)
+    found = [e for e in model.report(rows, np.array(turns)) if e.op == "MatMul" and "Loop" not in e.name]
+    assert len(found) == (place in ("turn", "counter", "pair"))
+
+
 @pytest.mark.parametrize("inside", [True, False])
 def test_conditions_that_are_not_one_element(inside):
     """The condition of a loop that runs from the host, and the one that its body computes."""

@@ -228,6 +228,69 @@ def test_values_that_decide(lowered):
     agree(data, [{"x": weights(n, 3)} for n in (2, 3, 4, 5)], lowered)
 
 
+def recurrent_loop():
+    """A recurrent network from a framework that writes it as a Loop, once forward and once backward, and a head."""
+    body = helper.make_graph(
+        [
+            node("Gather", ["rows", "k"], ["row"]),
+            node("MatMul", ["row", "w"], ["a"]),
+            node("MatMul", ["h", "r"], ["b"]),
+            node("Add", ["a", "b"], ["c"]),
+            node("Tanh", ["c"], ["next"]),
+            node("Add", ["k", "i1"], ["later"]),
+            node("Less", ["later", "n"], ["again"]),
+            node("Identity", ["next"], ["scan"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info(name, kind, None)
+            for name, kind in (
+                ("i", TensorProto.INT64),
+                ("go", TensorProto.BOOL),
+                ("k", TensorProto.INT64),
+                ("h", TensorProto.FLOAT),
+            )
+        ],
+        [onnx.ValueInfoProto(name=n) for n in ("again", "later", "next", "scan")],
+    )
+    other = helper.make_graph(
+        [node("Gather", ["back", "k"], ["row"]), *list(body.node)[1:]], "other", list(body.input), list(body.output)
+    )
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "i0"], ["n"]),
+        node("Gather", ["shape", "i0b"], ["n1"]),
+        node("Tanh", ["x"], ["rows"]),
+        node("Loop", ["", "", "i0", "h0"], ["", "", "all"], body=body),
+        node("ReverseSequence", ["all", "n1"], ["back"], time_axis=0, batch_axis=1),
+        node("Loop", ["", "", "i0", "h0"], ["", "last", "more"], body=other),
+        node("Concat", ["n1", "minus"], ["flat"], axis=0),
+        node("Reshape", ["more", "flat"], ["f"]),
+        node("Mul", ["f", "last"], ["y"]),
+    ]
+    constants = {"w": weights(8, 8), "r": 0.1 * weights(8, 8), "h0": weights(1, 8), "minus": np.array([-1])}
+    constants |= {"i0": np.array(0), "i1": np.array(1), "i0b": np.array([0])}
+    return model_of(nodes, {"x": (TensorProto.FLOAT, 3)}, constants)
+
+
+def test_plans_that_end(lowered):
+    """Loops end plans; those before and behind them, and their bodies, are recorded as well."""
+    agree(recurrent_loop(), [{"x": weights(n, 1, 8)} for n in (70, 71, 72, 73, 74)], lowered)
+    model = ggml.onnx.load(recurrent_loop(), threads=1)
+    for n in (70, 71, 72, 73, 74, 75, 76):
+        model.run(weights(n, 1, 8))
+    before = len(lowered)
+    for n in (80, 90, 69, 200):
+        model.run(weights(n, 1, 8))
+    assert len(lowered) == before
+
+
+def test_pools_whose_padding_depends_on_sizes(lowered):
+    node_ = node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[0, 0, 1, 1], strides=[1, 1])
+    data = model_of([node_], {"x": (TensorProto.FLOAT, 4)}, {})
+    assert agree(data, [{"x": weights(1, 2, 8, n)} for n in (4, 8, 12, 9, 30)], lowered) == 2
+
+
 def test_wrong_sizes():
     """An error is that of a model that has seen no other sizes."""
     data = model_of([node("Add", ["x", "z"], ["y"])], {"x": (TensorProto.FLOAT, 1), "z": (TensorProto.FLOAT, 1)}, {})

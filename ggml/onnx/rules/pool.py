@@ -89,14 +89,14 @@ def pooled(b, kind, x, kernel, strides, dilations, pads, out):
     The padding of both sides is one number, and what begins before the first element is its whole part.
     """
     most = [(o - 1) * s + k - n for n, k, s, o in zip(x.shape[2:], kernel, strides, out)]
-    sides = [p if m <= 2 * p else m / 2 for m, (p, _) in zip(most, pads)]
-    ends = [(n + 2 * p - k) // s + 1 for n, k, s, p in zip(x.shape[2:], kernel, strides, sides)]
-    if len(kernel) > 2 or max(dilations) > 1 or ends != out or any(int(e) != p for e, (p, _) in zip(sides, pads)):
+    both = [2 * p if m <= 2 * p else m for m, (p, _) in zip(most, pads)]
+    ends = [(n + p - k) // s + 1 for n, k, s, p in zip(x.shape[2:], kernel, strides, both)]
+    if len(kernel) > 2 or max(dilations) > 1 or ends != out or any(e // 2 != p for e, (p, _) in zip(both, pads)):
         return None
     lead = (*x.shape[:2], *(1,) * (2 - len(out)))
     if len(kernel) == 1:
-        kernel, strides, sides = [1, *kernel], [1, *strides], [0, *sides]
-    numbers = *kernel[::-1], *strides[::-1], *map(float, sides[::-1])
+        kernel, strides, both = [1, *kernel], [1, *strides], [0, *both]
+    numbers = *kernel[::-1], *strides[::-1], *(p / 2 for p in both[::-1])
     planes = b.contiguous(b.reshape(x, (*lead, *x.shape[2:]))).t
     if kind == ggml.GGML_OP_POOL_MAX:
         t = ggml.ext.max_pool_2d(b.ctx, planes, *numbers)
