@@ -15,17 +15,19 @@ cdef extern from *:
     #include "runtime/exponential.h"
     #include <stddef.h>
 
-    // y[j] += the sum of x[k] * m[k * stride + j]
+    // y[j] += the sum of x[k] * m[k * stride + j]; back: rows in the reverse order, eight at a time. Steps that take turns
+    // find in the cache those rows of a matrix that the step before has read last.
     GG_VECTORS static void gg_add_product(float *restrict y, const float *restrict x, const float *restrict m,
-                                          size_t rows, size_t columns, size_t stride) {
-        size_t k = 0;
-        for (; k + 8 <= rows; k += 8) {
+                                          size_t rows, size_t columns, size_t stride, int back) {
+        size_t k;
+        for (size_t done = 0; done + 8 <= rows; done += 8) {
+            k = back ? (rows & ~(size_t)7) - 8 - done : done;
             const float *a = m + k * stride, *b = a + 2 * stride, *c = b + 2 * stride, *d = c + 2 * stride, *v = x + k;
             for (size_t j = 0; j < columns; j++)
                 y[j] += ((v[0] * a[j] + v[1] * a[j + stride]) + (v[2] * b[j] + v[3] * b[j + stride]))
                       + ((v[4] * c[j] + v[5] * c[j + stride]) + (v[6] * d[j] + v[7] * d[j + stride]));
         }
-        for (; k + 4 <= rows; k += 4) {
+        for (k = rows & ~(size_t)7; k + 4 <= rows; k += 4) {
             const float *a = m + k * stride, *b = a + stride, *c = b + stride, *d = c + stride;
             const float p = x[k], q = x[k + 1], r = x[k + 2], s = x[k + 3];
             for (size_t j = 0; j < columns; j++) y[j] += (p * a[j] + q * b[j]) + (r * c[j] + s * d[j]);
@@ -48,7 +50,7 @@ cdef extern from *:
     }
     """
     void gg_add_product(float *y, const float *x, const float *m, size_t rows, size_t columns,
-                        size_t stride) noexcept nogil
+                        size_t stride, bint back) noexcept nogil
     void gg_sigmoid(float *x, size_t n) noexcept nogil
     void gg_tanh(float *x, size_t n) noexcept nogil
 
@@ -63,10 +65,11 @@ cdef int64_t count(const ggml_tensor *t) noexcept nogil:
     return t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3]
 
 
-cdef void lstm_step(float *g, const float *r, const float *h, float *c, float *out, size_t n) noexcept nogil:
+cdef void lstm_step(float *g, const float *r, const float *h, float *c, float *out, size_t n,
+                    bint back) noexcept nogil:
     """A step of one sequence: g are the gates i, o, f, c of the inputs, which are overwritten."""
     cdef size_t i
-    gg_add_product(g, h, r, n, 4 * n, 4 * n)
+    gg_add_product(g, h, r, n, 4 * n, 4 * n, back)
     gg_sigmoid(g, 3 * n)
     gg_tanh(g + 3 * n, n)
     for i in range(n):
@@ -78,24 +81,24 @@ cdef void lstm_step(float *g, const float *r, const float *h, float *c, float *o
 
 
 cdef void gru_step(float *g, const float *r, const float *h, const float *bias, float *out, size_t n,
-                   bint after) noexcept nogil:
+                   bint after, bint back) noexcept nogil:
     """The same of a GRU, with gates z, r, h; after: r multiplies the product of the state, with its bias."""
     cdef float[MOST] own
     cdef size_t i
-    gg_add_product(g, h, r, n, 2 * n, 3 * n)
+    gg_add_product(g, h, r, n, 2 * n, 3 * n, back)
     if after:
         for i in range(2 * n):
             g[i] += bias[i]
     gg_sigmoid(g, 2 * n)
     if after:
         memcpy(own, bias + 2 * n, n * sizeof(float))
-        gg_add_product(own, h, r + 2 * n, n, n, 3 * n)
+        gg_add_product(own, h, r + 2 * n, n, n, 3 * n, back)
         for i in range(n):
             g[2 * n + i] += g[n + i] * own[i]
     else:
         for i in range(n):
             own[i] = g[n + i] * h[i]
-        gg_add_product(g + 2 * n, own, r + 2 * n, n, n, 3 * n)
+        gg_add_product(g + 2 * n, own, r + 2 * n, n, n, 3 * n, back)
     gg_tanh(g + 2 * n, n)
     for i in range(n):
         out[i] = g[2 * n + i] + g[i] * (h[i] - g[2 * n + i])
@@ -144,9 +147,9 @@ cdef void run_row(int64_t row, int64_t rows, int64_t steps, int64_t n, int64_t w
         memcpy(g, gates + (t * rows + row) * wide, wide * sizeof(float))
         out = y + (t * rows + row) * n
         if kind == LSTM:
-            lstm_step(g, r, before, c, out, n)
+            lstm_step(g, r, before, c, out, n, t & 1)
         else:
-            gru_step(g, r, before, more, out, n, kind == GRU_RESET_AFTER)
+            gru_step(g, r, before, more, out, n, kind == GRU_RESET_AFTER, t & 1)
         before = out
 
 

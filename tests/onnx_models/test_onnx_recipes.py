@@ -195,6 +195,8 @@ def test_conditions(lowered):
     """A convolution of few places is computed in another way, and so are recurrent networks of many rows."""
     data = model_of([node("Conv", ["x", "w"], ["y"])], {"x": (TensorProto.FLOAT, 4)}, {"w": weights(5, 2, 3, 3)})
     agree(data, [{"x": weights(1, 2, 3, n)} for n in (5, 6, 8, 12, 10, 11, 13, 30, 4)], lowered)
+    agree(data, [{"x": weights(9, 2, 3, n)} for n in (3, 4, 5, 30)], lowered)
+    assert agree(data, [{"x": weights(n, 2, 3, 3)} for n in (9, 10, 12, 30)], lowered) == 2
     constants = {"w": weights(1, 12, 3), "r": weights(1, 12, 3)}
     data = model_of([node("LSTM", ["x", "w", "r"], ["y"], hidden_size=3)], {"x": (TensorProto.FLOAT, 3)}, constants)
     agree(data, [{"x": weights(3, n, 3)} for n in (3, 4, 5, 2, 9)], lowered)
