@@ -151,12 +151,12 @@ class Program(Owner):
         """The plan of a recipe, if there is one for operands of these shapes."""
         kinds, shapes = kinds_of(key), shapes_of(key)
         for recipe in self.recipes:
-            symbols = recipe.symbols(shapes) if kinds == recipe.kinds else None
-            if not symbols:
+            values = recipe.values(shapes) if kinds == recipe.kinds else None
+            if not values:
                 continue
             built = None
             with contextlib.suppress(Exception):  # a function refuses the sizes: lowering says why, or does without
-                built = recipe.built(Builder(Arena(), self.model.weights, False, self.model.strict), symbols)
+                built = recipe.built(Builder(Arena(), self.model.weights, False, self.model.strict), values)
             if built is not None:
                 return Plan(self, built, recipe.live, recipe.step, recipe.rest)
         return None

@@ -62,8 +62,8 @@ class Place:
         if self.view.dtype != F32:  # bytes: booleans
             self.view = self.view.view(BOOL)
         self.home = self.address = t.contents.data
-        end = self.home + ggml.ggml_nbytes(t)
         self.tensors = []  # (fields, offset)
+        end = self.home + ggml.ggml_nbytes(t) if moves else 0
         for fields in (t.contents, *(n.contents for n in nodes)) if moves else ():
             begin = fields.data or 0
             if self.home <= begin < end:
@@ -141,11 +141,11 @@ def transfers(graph, feeds, outputs):
 
     def large(value, t):
         """The bytes of a value that need not be copied, if they are many."""
-        size = count(value.shape) * value.dtype.itemsize if TYPES.get(value.dtype) == t.contents.type else 0
-        return size if size >= LARGE else 0
+        size = count(value.shape) * value.dtype.itemsize
+        return size if size >= LARGE and TYPES.get(value.dtype) == t.contents.type else 0
 
     given = [large(f, f.tensor.t) for f, _ in feeds]
-    taken = [large(v, t) if tensors.count(t) == 1 else 0 for _, v, t in outputs]
+    taken = [size if (size := large(v, t)) and tensors.count(t) == 1 else 0 for _, v, t in outputs]
     if sum(given + taken) < NODE * n:  # moving tensors of so many nodes takes longer than copying all of them
         given, taken = [0] * len(given), [0] * len(taken)
     nodes = [ggml.ggml_graph_node(graph, i) for i in range(n)] if any(given + taken) else []
