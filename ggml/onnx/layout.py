@@ -23,7 +23,7 @@ PARAMETER = 4096  # operands up to this many elements may decide the shape of a 
 
 
 class Arena(Owner):
-    """Contexts that own tensors with data, or with views of arrays; made when they are needed, freed with the object."""
+    """Contexts that own tensors with data, or views of arrays; made when they are needed, freed with the object."""
 
     def __init__(self):
         self.contexts = {}  # by no_alloc

@@ -15,8 +15,8 @@ cdef extern from *:
     #include "runtime/exponential.h"
     #include <stddef.h>
 
-    // y[j] += the sum of x[k] * m[k * stride + j]; back: rows in the reverse order, eight at a time. Steps that take turns
-    // find in the cache those rows of a matrix that the step before has read last.
+    // y[j] += the sum of x[k] * m[k * stride + j]; back: rows in the reverse order, eight at a time. Of steps that take
+    // turns, each finds in the cache those rows of a matrix that the one before has read last.
     GG_VECTORS static void gg_add_product(float *restrict y, const float *restrict x, const float *restrict m,
                                           size_t rows, size_t columns, size_t stride, int back) {
         size_t k;
@@ -109,9 +109,9 @@ cdef void run(ggml_tensor *dst, int ith, int nth, const int32_t *data, Kind kind
 
     gates (steps, batch, directions, gates * n) of the inputs; r (directions, n, gates * n), transposed; h (directions,
     batch, n); then c, which is like h (LSTM), or a bias (directions, gates * n). The result has a row of the states
-    (directions, batch, n) for each step, one of the last states, and for an LSTM one of the last c. The second direction
-    goes from the last step to the first one, and so does a single one if data is not 0. Tensors that do not fit are
-    left alone.
+    (directions, batch, n) for each step, one of the last states, and for an LSTM one of the last c. The second
+    direction goes from the last step to the first one, and so does a single one if data is not 0. Tensors that do not
+    fit are left alone.
     """
     cdef const ggml_tensor *gates = dst.src[0]
     cdef const ggml_tensor *r = dst.src[1]
@@ -137,7 +137,7 @@ cdef void run(ggml_tensor *dst, int ith, int nth, const int32_t *data, Kind kind
 
 cdef void run_row(int64_t rows, int64_t steps, int64_t n, int64_t wide, const float *gates, const float *r,
                   const float *before, const float *more, float *y, Kind kind, bint backwards) noexcept nogil:
-    """The steps of one sequence in one direction, whose entries begin at the pointers; rows: the sequences of a step."""
+    """The steps of one sequence in one direction, whose entries begin at the pointers; rows: sequences of a step."""
     cdef float[4 * MOST] g
     cdef float *c = y + (steps + 1) * rows * n
     cdef float *out

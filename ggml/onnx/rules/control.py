@@ -129,7 +129,8 @@ def ahead(lowering, node, limit):
         x, matrix = (lowering.env.get(n) for n in names)
         if not isinstance(x, (Tensor, Feed)) or len(getattr(matrix, "shape", ())) != 2:
             continue
-        if len(x.shape) > 1 and (limit == np.inf or x.shape[0] <= 2 * limit):
+        fits = len(x.shape) > 1 and x.shape[-1] == matrix.shape[0]
+        if fits and (limit == np.inf or x.shape[0] <= 2 * limit):
             whole = lowering.unique(node) + product.outputs[0]
             before.append(replace(product, inputs=names, outputs=[whole]))
             entries[id(product)] = replace(entry, inputs=[whole, entry.inputs[1]], outputs=product.outputs)
