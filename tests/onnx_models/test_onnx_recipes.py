@@ -230,6 +230,36 @@ def test_values_that_decide(lowered):
     agree(data, [{"x": weights(n, 3)} for n in (2, 3, 4, 5)], lowered)
 
 
+def test_values_that_cross_the_end_of_a_plan(lowered):
+    """Numbers and arrays that depend on sizes are computed before NonZero, and used behind it, and so is an operand."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "i0"], ["n"]),
+        node("ReduceProd", ["shape"], ["many"], keepdims=0),
+        node("Range", ["i0", "many", "i1"], ["places"]),
+        node("Cast", ["places"], ["numbers"], to=TensorProto.FLOAT),
+        node("Sin", ["numbers"], ["waves"]),
+        node("Tanh", ["x"], ["t"]),
+        node("NonZero", ["t"], ["i"]),
+        node("Transpose", ["i"], ["at"]),
+        node("GatherND", ["x", "at"], ["found"]),
+        node("Mul", ["found", "waves"], ["m"]),
+        node("Unsqueeze", ["n", "zero"], ["rows"]),
+        node("Concat", ["rows", "minus"], ["size"], axis=0),
+        node("Reshape", ["m", "size"], ["z"]),
+        node("Add", ["z", "t"], ["y"]),
+    ]
+    constants = {"i0": np.array(0), "i1": np.array(1), "zero": np.array([0]), "minus": np.array([-1])}
+    data = model_of(nodes, {"x": (TensorProto.FLOAT, 2)}, constants)
+    times = agree(data, [{"x": weights(n, 3)} for n in (2, 3, 4, 5, 9, 40, 7)], lowered)
+    assert times < 14  # those of two programs, for each length
+    model = ggml.onnx.load(data)
+    for n in (2, 3, 4, 5, 9):
+        x = weights(n, 3)
+        want = x * np.sin(np.arange(3 * n)).reshape(n, 3) + np.tanh(x)
+        np.testing.assert_allclose(model.run(x)[0], want, atol=1e-5)
+
+
 def recurrent_loop():
     """A recurrent network from a framework that writes it as a Loop, once forward and once backward, and a head."""
     body = helper.make_graph(
