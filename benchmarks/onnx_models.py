@@ -14,6 +14,7 @@ those of which are installed:
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import math
@@ -129,13 +130,12 @@ def path_of(file):
     return None if spec is None else str(Path(spec.origin).parent / rest)
 
 
-def runner(library, path, inputs, threads):
-    """A function without arguments that computes the outputs of a model."""
+def runner(library, path, threads):
+    """A function of the inputs of a model, in its order, that computes the outputs."""
     if library in ("ours", "before"):
         import ggml.onnx
 
-        model = ggml.onnx.load(path, threads=threads)
-        return lambda: model.run(*inputs)
+        return ggml.onnx.load(path, threads=threads).run
     if library == "openvino":
         import openvino
 
@@ -143,16 +143,16 @@ def runner(library, path, inputs, threads):
         settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
         model = core.read_model(path)
         request = core.compile_model(model, "CPU", settings).create_infer_request()
-        values = {port.any_name: v for port, v in zip(model.inputs, inputs)}
-        return lambda: [np.array(v) for v in request.infer(values).values()]
+        names = [port.any_name for port in model.inputs]
+        return lambda *inputs: [np.array(v) for v in request.infer(dict(zip(names, inputs))).values()]
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    values = dict(zip((i.name for i in session.get_inputs()), inputs))
-    return lambda: session.run(None, values)
+    names = [i.name for i in session.get_inputs()]
+    return lambda *inputs: session.run(None, dict(zip(names, inputs)))
 
 
 def serve(library, name, threads):
@@ -160,7 +160,7 @@ def serve(library, name, threads):
     importlib.import_module({"ours": "ggml.onnx", "before": "ggml.onnx"}.get(library, library))
     file, inputs = (MODELS | MORE)[name]
     values, before = inputs(), status("VmRSS")
-    run = runner(library, path_of(file), values, threads)
+    run = functools.partial(runner(library, path_of(file), threads), *values)
     for _ in range(3):
         run()
     print(status("VmHWM") - before, flush=True)
@@ -179,10 +179,10 @@ def serve(library, name, threads):
 
 
 class Server:
-    """A process that runs a model in a library."""
+    """A process in which a script runs a model in a library."""
 
-    def __init__(self, library, name, args, threads):
-        command = [sys.executable, __file__, "--serve", library, name, "--threads", str(threads)]
+    def __init__(self, library, name, args, threads, script=__file__):
+        command = [sys.executable, script, "--serve", library, name, "--threads", str(threads)]
         environment = os.environ | ({"PYTHONPATH": args.before} if library == "before" else {})
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(

@@ -23,12 +23,27 @@ PARAMETER = 4096  # operands up to this many elements may decide the shape of a 
 
 
 class Arena(Owner):
-    """A ggml context that owns tensors with data, freed with the object."""
+    """Contexts that own tensors with data, or views of arrays; made when they are needed, freed with the object."""
 
     def __init__(self):
-        self.contexts = [ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=n)) for n in (False, True)]
-        self.ctx, self.views = self.contexts
+        self.contexts = {}  # by no_alloc
         self.arrays = []  # that tensors lie over
+
+    def context(self, no_alloc):
+        """One of both contexts."""
+        if no_alloc not in self.contexts:
+            self.contexts[no_alloc] = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=no_alloc))
+        return self.contexts[no_alloc]
+
+    @property
+    def ctx(self):
+        """The context of tensors with data."""
+        return self.context(False)
+
+    @property
+    def views(self):
+        """The context of tensors over arrays."""
+        return self.context(True)
 
     def upload(self, array):
         """A tensor with the values of an array of up to 4 dimensions."""
@@ -64,7 +79,7 @@ class Arena(Owner):
         return self.upload(array.astype(np.int32).reshape(extents(array.shape)[::-1]))
 
     def __del__(self):
-        for ctx in vars(self).pop("contexts", ()):
+        for ctx in vars(self).pop("contexts", {}).values():
             ggml.ggml_free(ctx)
 
 

@@ -151,14 +151,14 @@ class Program(Owner):
         """The plan of a recipe, if there is one for operands of these shapes."""
         kinds, shapes = kinds_of(key), shapes_of(key)
         for recipe in self.recipes:
-            symbols = recipe.symbols(shapes) if kinds == recipe.kinds else None
-            if not symbols:
+            values = recipe.values(shapes) if kinds == recipe.kinds else None
+            if not values:
                 continue
             built = None
             with contextlib.suppress(Exception):  # a function refuses the sizes: lowering says why, or does without
-                built = recipe.built(Builder(Arena(), self.model.weights, False, self.model.strict), symbols)
+                built = recipe.built(Builder(Arena(), self.model.weights, False, self.model.strict), values)
             if built is not None:
-                return Plan(self, built, self.outputs, None, None)
+                return Plan(self, built, recipe.live, recipe.step, recipe.rest)
         return None
 
     def recorded(self, values, key):
@@ -228,6 +228,11 @@ def shapes_of(key):
 def least(value):
     """The form of a value with the fewest bytes, which a graph gives."""
     return value.least if isinstance(value, Tensor) else value
+
+
+def is_constant(value):
+    """Whether a value is known, whatever the sizes are for which a graph is recorded."""
+    return isinstance(value, Known) and value.trace is None
 
 
 def where_of(results):
@@ -461,22 +466,22 @@ class Lowering:
             missing = [n for n in program.outputs if n not in self.env]
             if missing:
                 raise NodeError(f"no node gives {', '.join(map(repr, missing))}")
-            return self.whole()
+            return self.planned(program.outputs, None, None)
         remaining, made = list(self.nodes), {n for node in nodes for n in node.outputs} - {""}
         needed = set(program.outputs).union(*(n.reads() for n in remaining))
         names = [n for n in needed if n in self.env or n in made]
         there = {n: self.env[n] for n in names if n not in made}
-        known = {n: v for n, v in there.items() if v is None or isinstance(v, (Known, Parameter))}
+        known = {n: v for n, v in there.items() if v is None or isinstance(v, Parameter) or is_constant(v)}
+        by_value = {*by_value, *(n for n, v in there.items() if n not in known and isinstance(v, Known))}
         inputs = sorted(n for n in names if n not in known)
         live = [n for n in inputs if n not in made]
         uses = set().union(*(node.reads() for node in nodes)) - made
         live += [n for n in uses if n not in live]
-        rest = Program(self.model, remaining, known, inputs, program.outputs, by_value)
-        return Plan(program, self, live, step, rest)
+        return self.planned(live, step, Program(self.model, remaining, known, inputs, program.outputs, by_value))
 
-    def whole(self):
-        """The plan of all nodes."""
-        return Plan(self.program, self, self.program.outputs, None, None)
+    def planned(self, live, step, rest):
+        """The plan that computes the names in live, and what follows it."""
+        return Plan(self.program, self, live, step, rest)
 
 
 class Recording(Lowering):
@@ -494,22 +499,18 @@ class Recording(Lowering):
                     raise UnrecordedError("an operand that is read by its values")
                 self.env[name] = self.builder.recorder.numbers(list(shape), *part[:2])
 
-    def finish(self, step, by_value, nodes=()):
-        if step is not None or self.nodes:
-            raise UnrecordedError("a plan that ends before the last node")
-        return super().finish(step, by_value, nodes)
-
-    def whole(self):
+    def planned(self, live, step, rest):
         recorder = self.builder.stop()
-        live = {n: least(self.env[n]) for n in self.program.outputs}
+        values = {n: least(self.env[n]) for n in live}
         kinds, feeds, names = kinds_of(self.key), self.builder.feeds, self.builder.names()
-        self.program.recipes.append(Recipe(recorder, kinds, self.pattern, feeds, names, live, self.entries))
-        for value in (*live.values(), *self.builder.feeds, *(v for v in self.env.values() if isinstance(v, Feed))):
+        recipe = Recipe(recorder, kinds, self.pattern, feeds, names, values, self.entries, step, rest)
+        self.program.recipes.append(recipe)
+        for value in (*values.values(), *self.builder.feeds, *(v for v in self.env.values() if isinstance(v, Feed))):
             if value is not None:
                 value.shape = tuple(map(int_of, value.shape))
             if isinstance(value, Known):
                 value.trace = None
-        return super().whole()
+        return super().planned(live, step, rest)
 
 
 class Plan(Owner):

@@ -169,11 +169,11 @@ class Recipe:
 
     kinds: what the operands are besides; shapes: for each operand a number or (symbol,) for each dimension, None for
     what has no shape; names: of the tensors in the order of their making; live: the values by name that the graph has
-    to give.
+    to give; step, rest: what follows the graph, as in a Plan.
     """
 
-    def __init__(self, recorder, kinds, shapes, feeds, names, live, entries):
-        self.terms, self.kinds, self.shapes = recorder.terms, kinds, shapes
+    def __init__(self, recorder, kinds, shapes, feeds, names, live, entries, step, rest):
+        self.terms, self.kinds, self.shapes, self.step, self.rest = recorder.terms, kinds, shapes, step, rest
         self.arena = recorder.arena  # some constants of the first graph are those of all
         self.names, self.entries = names, entries
         self.feeds = [(f, f.shape, recorder.places[ctypes.addressof(f.tensor.t.contents)]) for f in feeds]
@@ -191,8 +191,8 @@ class Recipe:
             return value, None, None
         raise UnrecordedError("a sequence")
 
-    def symbols(self, shapes):
-        """The numbers of the symbols for the shapes of operands, or None if they are of another pattern."""
+    def values(self, shapes):
+        """All values of the terms for the shapes of operands, or None if this is not the recipe."""
         found: dict[int, int] = {}
         for pattern, shape in zip(self.shapes, shapes):
             if len(pattern or ()) != len(shape or ()):
@@ -200,14 +200,11 @@ class Recipe:
             for p, n in zip(pattern or (), shape or ()):
                 if p != n and not (type(p) is tuple and n and found.setdefault(p[0], n) == n):
                     return None
-        return [found[i] for i in range(self.terms.symbols)]
+        return self.terms.evaluated([found[i] for i in range(self.terms.symbols)])
 
-    def built(self, builder, symbols):
-        """What a Plan needs to know about the graph for some symbols; None if this is not the recipe."""
-        found = self.terms.evaluated(symbols)
-        if not found:
-            return None
-        cells = self.steps.repeated(found, builder.ctx, builder.arena)
+    def built(self, builder, values):
+        """What a Plan needs to know about the graph for values of the terms; None if this is not the recipe."""
+        cells = self.steps.repeated(values, builder.ctx, builder.arena)
         return cells and self.completed(builder, cells)
 
     def completed(self, builder, cells):

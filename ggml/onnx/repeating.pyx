@@ -37,6 +37,18 @@ cdef object ndarray = np.ndarray, empty = np.empty
 cdef object INT64 = np.dtype(np.int64), INT32 = np.dtype(np.int32)
 
 
+def address_of(array):
+    """The address of an array's bytes, or 0 if they are not contiguous or not aligned."""
+    cdef Py_buffer b
+    if PyObject_GetBuffer(array, &b, PyBUF_SIMPLE) != 0:
+        PyErr_Clear()
+        return 0
+    cdef uintptr_t address = <uintptr_t>b.buf
+    cdef bint aligned = address % <uintptr_t>max(b.itemsize, 1) == 0
+    PyBuffer_Release(&b)
+    return address if aligned else 0
+
+
 cdef bint copied(object array, uintptr_t address, Py_ssize_t size) except -1:
     """Copies the bytes of an array to an address, or returns False if they are not contiguous or others."""
     cdef Py_buffer b

@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Scattering: elements of arrays that are replaced by others, or combined with them."""
-from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy
 
 from .._core cimport ggml_tensor
@@ -14,6 +14,13 @@ cdef extern from *:
 
     // Where the rows of a task begin
     static inline int64_t gg_share(int64_t rows, int ith, int nth) { return rows * ith / nth; }
+
+    // Whether n numbers are the same
+    GG_VECTORS static int gg_alike(const int64_t *x, size_t n) {
+        int64_t differ = 0;
+        for (size_t i = 1; i < n; i++) differ |= x[i] ^ x[0];
+        return !differ;
+    }
 
     // Combines those of n rows that belong to the rows from first to end of y; the kinds are those of scattering.pyx
     GG_VECTORS static void gg_scatter_rows(float *restrict y, const int32_t *at, const float *restrict updates,
@@ -33,8 +40,12 @@ cdef extern from *:
     }
     """
     int64_t gg_share(int64_t rows, int ith, int nth) noexcept nogil
+    bint gg_alike(const int64_t *x, size_t n) noexcept nogil
     void gg_scatter_rows(float *y, const int32_t *at, const float *updates, size_t n, size_t width, int32_t first,
                          int32_t end, int kind) noexcept nogil
+
+cdef enum:
+    ROW = 8             # elements from which rows are looked at
 
 cdef enum:              # numbered as KINDS of arrays/scatter.py
     NONE, ADD, MUL, MAX, MIN
@@ -68,11 +79,20 @@ cdef inline number combined(number a, number b, int kind) noexcept nogil:
 
 cdef Py_ssize_t combine(number[:, :, ::1] y, const int64_t[:, :, ::1] index, const number[:, :, ::1] updates,
                         int kind) noexcept nogil:
-    """Does what scatter says."""
+    """Does what scatter says. Rows of floats whose elements have one entry are combined as vectors."""
     cdef Py_ssize_t m = index.shape[1], inner = index.shape[2], n = y.shape[1], i, j, k
     cdef int64_t place
+    cdef int32_t row
     for i in range(index.shape[0]):
         for j in range(m):
+            if number is float and ROW <= inner and n <= INT32_MAX and gg_alike(&index[i, j, 0], inner):
+                place = index[i, j, 0]
+                place += n if place < 0 else 0
+                if place < 0 or place >= n:
+                    return (i * m + j) * inner
+                row = <int32_t>place
+                gg_scatter_rows(&y[i, 0, 0], &row, &updates[i, j, 0], 1, inner, 0, <int32_t>n, kind)
+                continue
             for k in range(inner):
                 place = index[i, j, k]
                 place += n if place < 0 else 0

@@ -14,7 +14,8 @@ import numpy as np
 import ggml
 
 from ..utils import to_numpy
-from .layout import room, within
+from .layout import room
+from .repeating import address_of
 from .values import BOOL, F32, count, extents
 
 LARGE = 1 << 16  # bytes from which an array is not copied, or its memory is used again
@@ -45,10 +46,12 @@ class Pool:
         if not self.large:
             return np.empty(self.shape, self.dtype)
         unused = [i for i in range(len(self.kept)) if references(self.kept, i) == UNUSED]
-        memory = self.kept[unused[-1]] if unused else room(self.shape, self.dtype).base
-        self.kept = [m for i, m in enumerate(self.kept) if i not in unused]
-        self.kept.append(memory)
-        return within(memory, self.shape, self.dtype)
+        if len(unused) != 1 or unused[0] != len(self.kept) - 1:
+            memory = self.kept[unused[-1]] if unused else room(self.shape, self.dtype).base
+            self.kept = [m for i, m in enumerate(self.kept) if i not in unused]
+            self.kept.append(memory)
+        memory = self.kept[-1]
+        return np.ndarray(self.shape, self.dtype, memory, -address_of(memory) % 64)
 
 
 class Place:
@@ -59,8 +62,8 @@ class Place:
         if self.view.dtype != F32:  # bytes: booleans
             self.view = self.view.view(BOOL)
         self.home = self.address = t.contents.data
-        end = self.home + ggml.ggml_nbytes(t)
         self.tensors = []  # (fields, offset)
+        end = self.home + ggml.ggml_nbytes(t) if moves else 0
         for fields in (t.contents, *(n.contents for n in nodes)) if moves else ():
             begin = fields.data or 0
             if self.home <= begin < end:
@@ -93,8 +96,8 @@ class Operand(Place):
     def give(self, value):
         """Makes the tensor have the values of an array."""
         if self.moves:
-            if value.dtype == self.view.dtype and value.flags.c_contiguous and value.flags.aligned:
-                self.move(value.ctypes.data)
+            if value.dtype == self.view.dtype and (address := address_of(value)):
+                self.move(address)
                 return
             self.move(self.home)
         self.view[...] = value if value.shape == self.shape else value.reshape(self.shape)
@@ -112,7 +115,7 @@ class Result(Place):
         """Before the graph is computed: decides where its values go."""
         if self.moves:
             self.array = self.pool.take()
-            self.move(self.array.ctypes.data)
+            self.move(address_of(self.array))
 
     def end(self):
         """The values, in an array that is the caller's."""
@@ -136,12 +139,15 @@ def transfers(graph, feeds, outputs):
     """
     n, tensors = ggml.ggml_graph_n_nodes(graph), [t for _, _, t in outputs]
 
-    def worthwhile(value, t):  # moving tensors of so many nodes takes less time than copying their values
-        same = TYPES.get(value.dtype) == t.contents.type
-        return same and count(value.shape) * value.dtype.itemsize >= max(LARGE, NODE * n)
+    def large(value, t):
+        """The bytes of a value that need not be copied, if they are many."""
+        size = count(value.shape) * value.dtype.itemsize
+        return size if size >= LARGE and TYPES.get(value.dtype) == t.contents.type else 0
 
-    given = [worthwhile(f, f.tensor.t) for f, _ in feeds]
-    taken = [worthwhile(v, t) and tensors.count(t) == 1 for _, v, t in outputs]
+    given = [large(f, f.tensor.t) for f, _ in feeds]
+    taken = [size if (size := large(v, t)) and tensors.count(t) == 1 else 0 for _, v, t in outputs]
+    if sum(given + taken) < NODE * n:  # moving tensors of so many nodes takes longer than copying all of them
+        given, taken = [0] * len(given), [0] * len(taken)
     nodes = [ggml.ggml_graph_node(graph, i) for i in range(n)] if any(given + taken) else []
-    operands = [Operand(feed, position, moves, nodes) for (feed, position), moves in zip(feeds, given)]
-    return operands, [Result(name, value, t, moves, nodes) for (name, value, t), moves in zip(outputs, taken)]
+    operands = [Operand(feed, position, bool(moves), nodes) for (feed, position), moves in zip(feeds, given)]
+    return operands, [Result(name, value, t, bool(moves), nodes) for (name, value, t), moves in zip(outputs, taken)]

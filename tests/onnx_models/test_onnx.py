@@ -47,6 +47,19 @@ def places(model, *arrays):
     return found
 
 
+def whole_pictures(x, w, strides, dilations, pads):
+    """The convolution of planes, from its definition, in float64."""
+    x = np.pad(x.astype(float), ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+    extent = [d * (k - 1) + 1 for d, k in zip(dilations, w.shape[2:])]
+    size = [(n - e) // s + 1 for n, e, s in zip(x.shape[2:], extent, strides)]
+    y = np.empty((len(x), len(w), *size))
+    for i, j in np.ndindex(*size):
+        top, left = i * strides[0], j * strides[1]
+        part = x[:, :, top : top + extent[0] : dilations[0], left : left + extent[1] : dilations[1]]
+        y[:, :, i, j] = np.einsum("ncij,mcij->nm", part, w)
+    return y
+
+
 # ---- Values ----------------------------------------------------------------------------------------------------------
 def test_a_network_equals_the_reference():
     w, bias = floats(4, 3, 3, 3, seed=1), floats(4, seed=2)
@@ -479,6 +492,78 @@ def test_loops_that_become_too_long_for_a_graph(counted):
     for turns, place in ((100, "expanded"), (3600, "control"), (100, "control")):
         np.testing.assert_allclose(model.run(x, np.array(turns))[0], x[:turns].sum(1), atol=1e-5)
         assert places(model, x, np.array(turns)).get("Loop", {"expanded"}) == {place}
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "strides", "dilations", "pads", "product"),
+    [
+        ((1, 4), (1, 3), (1, 1), (1, 1), (0, 1, 0, 1), True),
+        ((1, 4), (1, 3), (1, 2), (1, 1), (0, 1, 0, 1), True),
+        ((1, 1), (1, 3), (1, 1), (1, 1), (0, 1, 0, 1), True),
+        ((3, 1), (3, 1), (1, 1), (1, 1), (1, 0, 1, 0), True),
+        ((2, 2), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), True),
+        ((3, 2), (3, 2), (1, 2), (1, 1), (1, 0, 0, 1), True),
+        ((2, 2), (2, 2), (1, 1), (1, 1), (1, 0, 0, 1), False),
+        ((3, 3), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), False),
+        ((3, 5), (2, 2), (1, 2), (2, 2), (0, 0, 0, 0), False),
+        ((2, 3), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), False),
+        ((9, 9), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), False),
+    ],
+)
+@pytest.mark.parametrize("batch", [3, 20])
+def test_convolutions_of_small_pictures(batch, size, kernel, strides, dilations, pads, product):
+    """Several pictures of few positions are multiplied with a matrix that has the kernel at each of them."""
+    x, w, bias = floats(batch, 5, *size, seed=1), floats(6, 5, *kernel, seed=2), floats(6, seed=3)
+    attrs = {"strides": strides, "dilations": dilations, "pads": pads}
+    nodes = [node("Conv", ["x", "w", "b"], ["c"], **attrs), node("Relu", ["c"], ["y"])]
+    proto = model_of(nodes, [info("x", F, [None, 5, *size])], [info("y", F, None)], [("w", w), ("b", bias)])
+    model = ggml.onnx.load(proto, strict=True)
+    want = np.maximum(whole_pictures(x, w, strides, dilations, pads) + bias[:, None, None], 0)
+    np.testing.assert_allclose(model.run(x)[0], want, atol=1e-5)
+    graph = model.graph(x)
+    ops = {ggml.ggml_graph_node(graph, i).contents.op for i in range(ggml.ggml_graph_n_nodes(graph))}
+    if batch == 20:
+        assert (ggml.GGML_OP_CONV_2D in ops) != product and (ggml.GGML_OP_MUL_MAT in ops) == product
+
+
+@pytest.mark.parametrize("turns", [5, 70])
+@pytest.mark.parametrize("place", ["turn", "counter", "pair", "carried", "twice", "matrix", "few"])
+def test_products_of_entries_in_loops(place, turns):
+    """They are computed for all turns together: if a counter says which entry, and the matrix stays the same."""
+    index, many = {"turn": "i", "matrix": "i", "few": "i"}.get(place, "k"), 500 if place == "few" else turns
+    nodes = [
+        node("Gather", ["x", index], ["row"]),
+        node("MatMul", ["row", "m"], ["p"]),
+        node("Add", ["s", "p"], ["t"]),
+        node("Add", ["two" if place == "twice" else "one", "k"], ["l"]),
+        node("Mod" if place == "carried" else "Min", ["l", "many"], ["next"]),
+        node("Mul", ["m", "half"], ["changed"]),
+        node("Identity", ["go"], ["again"]),
+    ]
+    if place != "carried":
+        nodes[4] = node("Identity", ["l"], ["next"])
+    state = [info("k", I64, None), info("s", F, None), info("m", F, None)]
+    outputs = [info("next", I64, None), info("t", F, None), info("changed" if place == "matrix" else "m", F, None)]
+    loop_inputs = [info("i", I64, []), info("go", B, []), *state]
+    body = helper.make_graph(nodes, "body", loop_inputs, [info("again", B, []), *outputs])
+    begin, rows, m = np.array([0] if place == "pair" else 0), floats(2 * many, 2, 4, seed=1), floats(4, 3, seed=2)
+    constants = [("zero", begin), ("one", np.array(1)), ("two", np.array(2)), ("half", np.float32(0.5)), ("m0", m)]
+    constants += [("many", np.array(turns // 2 + 1)), ("s0", np.zeros((1, 1), np.float32))]
+    proto = model_of(
+        [node("Neg", ["rows"], ["x"]), node("Loop", ["n", "", "zero", "s0", "m0"], ["", "y", ""], body=body)],
+        [info("rows", F, [None, 2, 4]), info("n", I64, [])],
+        [info("y", F, None)],
+        constants,
+    )
+    model, want = ggml.onnx.load(proto, strict=True), 0
+    for turn in range(turns):
+        entry = {"twice": 2 * turn, "carried": turn % (turns // 2 + 1)}.get(place, turn)
+        want = want - rows[entry] @ m * (0.5**turn if place == "matrix" else 1)
+    for _ in range(2):
+        y = model.run(rows, np.array(turns))[0]
+        np.testing.assert_allclose(y, want.reshape(y.shape), rtol=1e-4, atol=1e-4)
+    found = [e for e in model.report(rows, np.array(turns)) if e.op == "MatMul" and "Loop" not in e.name]
+    assert len(found) == (place in ("turn", "counter", "pair"))
 
 
 @pytest.mark.parametrize("inside", [True, False])

@@ -199,6 +199,27 @@ def test_many_elements_are_scattered(kind, reduction, axis):
     assert found.dtype == kind
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_whole_rows_are_scattered(kind, reduction):
+    """Most rows of the index are one number, as where nodes of a graph collect messages; others are not."""
+    rng = np.random.default_rng(0)
+    x, updates = (rng.integers(-3, 4, (2, n, 24)).astype(kind) for n in (70, 600))
+    index = np.repeat(rng.integers(-70, 70, (2, 600, 1)), 24, 2)
+    index[:, ::7, 23] = rng.integers(0, 70, index[:, ::7, 23].shape)
+    if kind == np.float32:
+        updates.flat[::400], x.flat[::55] = np.nan, np.nan
+    want, function = x.copy(), {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+    for i, j, k in np.ndindex(index.shape):
+        old, new = want[i, index[i, j, k], k], updates[i, j, k]
+        want[i, index[i, j, k], k] = new if reduction == "none" else function[reduction](old, new)
+    np.testing.assert_array_equal(one("ScatterElements", x, index, updates, axis=1, reduction=reduction), want)
+    for wrong in (70, -71):
+        index[1, 598] = wrong
+        with pytest.raises(RuntimeError, match=f"index {wrong} of an axis of 70 entries"):
+            one("ScatterElements", x, index, updates, axis=1, reduction=reduction)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
 def test_many_rows_are_scattered(reduction, threads):

@@ -195,6 +195,8 @@ def test_conditions(lowered):
     """A convolution of few places is computed in another way, and so are recurrent networks of many rows."""
     data = model_of([node("Conv", ["x", "w"], ["y"])], {"x": (TensorProto.FLOAT, 4)}, {"w": weights(5, 2, 3, 3)})
     agree(data, [{"x": weights(1, 2, 3, n)} for n in (5, 6, 8, 12, 10, 11, 13, 30, 4)], lowered)
+    agree(data, [{"x": weights(9, 2, 3, n)} for n in (3, 4, 5, 30)], lowered)
+    assert agree(data, [{"x": weights(n, 2, 3, 3)} for n in (9, 10, 12, 30)], lowered) == 2
     constants = {"w": weights(1, 12, 3), "r": weights(1, 12, 3)}
     data = model_of([node("LSTM", ["x", "w", "r"], ["y"], hidden_size=3)], {"x": (TensorProto.FLOAT, 3)}, constants)
     agree(data, [{"x": weights(3, n, 3)} for n in (3, 4, 5, 2, 9)], lowered)
@@ -226,6 +228,99 @@ def test_values_that_decide(lowered):
     nodes = [node("NonZero", ["x"], ["i"]), node("Transpose", ["i"], ["t"]), node("GatherND", ["x", "t"], ["y"])]
     data = model_of(nodes, {"x": (TensorProto.FLOAT, 2)}, {})
     agree(data, [{"x": weights(n, 3)} for n in (2, 3, 4, 5)], lowered)
+
+
+def test_values_that_cross_the_end_of_a_plan(lowered):
+    """Numbers and arrays that depend on sizes are computed before NonZero, and used behind it, and so is an operand."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "i0"], ["n"]),
+        node("ReduceProd", ["shape"], ["many"], keepdims=0),
+        node("Range", ["i0", "many", "i1"], ["places"]),
+        node("Cast", ["places"], ["numbers"], to=TensorProto.FLOAT),
+        node("Sin", ["numbers"], ["waves"]),
+        node("Tanh", ["x"], ["t"]),
+        node("NonZero", ["t"], ["i"]),
+        node("Transpose", ["i"], ["at"]),
+        node("GatherND", ["x", "at"], ["found"]),
+        node("Mul", ["found", "waves"], ["m"]),
+        node("Unsqueeze", ["n", "zero"], ["rows"]),
+        node("Concat", ["rows", "minus"], ["size"], axis=0),
+        node("Reshape", ["m", "size"], ["z"]),
+        node("Add", ["z", "t"], ["y"]),
+    ]
+    constants = {"i0": np.array(0), "i1": np.array(1), "zero": np.array([0]), "minus": np.array([-1])}
+    data = model_of(nodes, {"x": (TensorProto.FLOAT, 2)}, constants)
+    times = agree(data, [{"x": weights(n, 3)} for n in (2, 3, 4, 5, 9, 40, 7)], lowered)
+    assert times < 14  # those of two programs, for each length
+    model = ggml.onnx.load(data)
+    for n in (2, 3, 4, 5, 9):
+        x = weights(n, 3)
+        want = x * np.sin(np.arange(3 * n)).reshape(n, 3) + np.tanh(x)
+        np.testing.assert_allclose(model.run(x)[0], want, atol=1e-5)
+
+
+def recurrent_loop():
+    """A recurrent network from a framework that writes it as a Loop, once forward and once backward, and a head."""
+    body = helper.make_graph(
+        [
+            node("Gather", ["rows", "k"], ["row"]),
+            node("MatMul", ["row", "w"], ["a"]),
+            node("MatMul", ["h", "r"], ["b"]),
+            node("Add", ["a", "b"], ["c"]),
+            node("Tanh", ["c"], ["next"]),
+            node("Add", ["k", "i1"], ["later"]),
+            node("Less", ["later", "n"], ["again"]),
+            node("Identity", ["next"], ["scan"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info(name, kind, None)
+            for name, kind in (
+                ("i", TensorProto.INT64),
+                ("go", TensorProto.BOOL),
+                ("k", TensorProto.INT64),
+                ("h", TensorProto.FLOAT),
+            )
+        ],
+        [onnx.ValueInfoProto(name=n) for n in ("again", "later", "next", "scan")],
+    )
+    other = helper.make_graph(
+        [node("Gather", ["back", "k"], ["row"]), *list(body.node)[1:]], "other", list(body.input), list(body.output)
+    )
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "i0"], ["n"]),
+        node("Gather", ["shape", "i0b"], ["n1"]),
+        node("Tanh", ["x"], ["rows"]),
+        node("Loop", ["", "", "i0", "h0"], ["", "", "all"], body=body),
+        node("ReverseSequence", ["all", "n1"], ["back"], time_axis=0, batch_axis=1),
+        node("Loop", ["", "", "i0", "h0"], ["", "last", "more"], body=other),
+        node("Concat", ["n1", "minus"], ["flat"], axis=0),
+        node("Reshape", ["more", "flat"], ["f"]),
+        node("Mul", ["f", "last"], ["y"]),
+    ]
+    constants = {"w": weights(8, 8), "r": 0.1 * weights(8, 8), "h0": weights(1, 8), "minus": np.array([-1])}
+    constants |= {"i0": np.array(0), "i1": np.array(1), "i0b": np.array([0])}
+    return model_of(nodes, {"x": (TensorProto.FLOAT, 3)}, constants)
+
+
+def test_plans_that_end(lowered):
+    """Loops end plans; those before and behind them, and their bodies, are recorded as well."""
+    agree(recurrent_loop(), [{"x": weights(n, 1, 8)} for n in (70, 71, 72, 73, 74)], lowered)
+    model = ggml.onnx.load(recurrent_loop(), threads=1)
+    for n in (70, 71, 72, 73, 74, 75, 76):
+        model.run(weights(n, 1, 8))
+    before = len(lowered)
+    for n in (80, 90, 69, 200):
+        model.run(weights(n, 1, 8))
+    assert len(lowered) == before
+
+
+def test_pools_whose_padding_depends_on_sizes(lowered):
+    node_ = node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[0, 0, 1, 1], strides=[1, 1])
+    data = model_of([node_], {"x": (TensorProto.FLOAT, 4)}, {})
+    assert agree(data, [{"x": weights(1, 2, 8, n)} for n in (4, 8, 12, 9, 30)], lowered) == 2
 
 
 def test_wrong_sizes():

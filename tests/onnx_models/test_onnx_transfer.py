@@ -121,6 +121,20 @@ def test_views_of_an_operand_move_along():
         assert not np.shares_memory(t, x) and not np.shares_memory(part, x)
 
 
+@pytest.mark.parametrize(("elements", "together"), [(30000, True), (17000, True), (10000, False)])
+def test_sizes_count_together(elements, together):
+    """Four nodes: what is not copied has 160,000 bytes or more in all, and an array 65,536."""
+    arrays = {n: np.random.default_rng(i).normal(size=elements).astype(np.float32) for i, n in enumerate("ab")}
+    nodes = [node("Mul", ["a", "b"], ["s"])]
+    nodes += [node("Sin", [old], [new]) for old, new in zip(("s", "t", "u"), ("t", "u", "y"))]
+    model = ggml.onnx.load(model_of(nodes, arrays, ("y",), {}), threads=1)
+    want = np.sin(np.sin(np.sin(arrays["a"].astype(float) * arrays["b"])))
+    for _ in range(3):
+        np.testing.assert_allclose(model.run(*arrays.values())[0], want, atol=1e-5)
+    plan = model.program.plan(list(arrays.values()))
+    assert {p.moves for p in (*plan.feeds, *plan.results)} == {together}
+
+
 def test_results_of_one_tensor_are_apart():
     nodes = [node("Identity", ["y"], ["same"]), node("Reshape", ["y", "flat"], ["long"])]
     model = squares(nodes, ("same", "long"), {"flat": np.array([-1])})

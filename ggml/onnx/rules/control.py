@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..expand import private, subgraph
-from ..program import RetraceError
-from ..values import I64, Drive, Known, NeedValue, OnHost, Sequence
+from ..program import RetraceError, is_constant
+from ..values import I64, Drive, Feed, Known, NeedValue, OnHost, Sequence, Tensor
 from . import rule
 
 UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph,
@@ -48,7 +48,7 @@ def driven(lowering, node, limit):
     inputs, outputs, kept = [i.name for i in body.inputs], [o.name for o in body.outputs], len(body.inputs) - 2
     fixed = {i: n for i, o, n in zip(inputs[2:], outputs[1:], node.inputs[2:]) if n and i == o}  # never change
     fixed.update((n, n) for n in body.captures())
-    known = {i: lowering.env[n] for i, n in fixed.items() if isinstance(lowering.env.get(n), Known)}
+    known = {i: lowering.env[n] for i, n in fixed.items() if is_constant(lowering.env.get(n))}
     known.update(body.constants)
     rest = sorted(fixed.keys() - known.keys())
     carried = [i for i in inputs[2:] if i not in fixed]
@@ -82,10 +82,64 @@ def driven(lowering, node, limit):
 
 def endless(body):
     """Whether the condition of a Loop's body remains what it is, or is a constant."""
-    makers, name = {o: n for n in body.nodes for o in n.outputs}, body.outputs[0].name
+    name = source(makers_of(body), body.outputs[0].name)
+    return name == body.inputs[1].name or name in body.constants
+
+
+def makers_of(body):
+    """The nodes of a body by the names that they compute."""
+    return {o: n for n in body.nodes for o in n.outputs if o}
+
+
+def source(makers, name):
+    """The name of which another one is a copy."""
     while name in makers and makers[name].op == "Identity":
         name = makers[name].inputs[0]
-    return name == body.inputs[1].name or name in body.constants
+    return name
+
+
+def counters(lowering, body, makers):
+    """The names in a Loop's body of the turn's number, and of values to which each turn adds 1."""
+    found = {body.inputs[0].name}
+    for i, o in zip(body.inputs[2:], body.outputs[1:]):
+        step = makers.get(source(makers, o.name))
+        if step and step.op == "Add" and i.name in step.inputs:
+            other = step.inputs[1 - step.inputs.index(i.name)]
+            value = body.constants.get(other) or lowering.env.get(other)
+            if is_constant(value) and value.array.size == 1 and value.array.reshape(())[()] == 1:
+                found.add(i.name)
+    return found
+
+
+def ahead(lowering, node, limit):
+    """Products of a Loop's body that can be computed for all turns together, as nodes before it, and the Loop.
+
+    They are those of an entry of a tensor, whose place is a counter, with a matrix that remains the same: entries of
+    the product of the whole tensor, which reads the matrix once.
+    """
+    body, makers = node.attr("body"), makers_of(node.attr("body"))
+    outside = {i.name: n for i, o, n in zip(body.inputs[2:], body.outputs[1:], node.inputs[2:]) if i.name == o.name}
+    outside.update((n, n) for n in body.captures())
+    places, before, entries = counters(lowering, body, makers), [], {}
+    for product in body.nodes:
+        entry = makers.get(product.inputs[0]) if product.op == "MatMul" and not product.parts else None
+        if not entry or entry.op != "Gather" or entry.attr("axis", 0) or entry.inputs[1] not in places:
+            continue
+        names = [outside.get(n) for n in (entry.inputs[0], product.inputs[1])]
+        x, matrix = (lowering.env.get(n) for n in names)
+        if not isinstance(x, (Tensor, Feed)) or len(getattr(matrix, "shape", ())) != 2:
+            continue
+        fits = len(x.shape) > 1 and x.shape[-1] == matrix.shape[0]
+        if fits and (limit == np.inf or x.shape[0] <= 2 * limit):
+            whole = lowering.unique(node) + product.outputs[0]
+            before.append(replace(product, inputs=names, outputs=[whole]))
+            entries[id(product)] = replace(entry, inputs=[whole, entry.inputs[1]], outputs=product.outputs)
+    if not before:
+        return []
+    for state, empty in (("ggml.unrolled", []), ("ggml.runs", {})):  # which all plans share
+        node.attrs.setdefault(state, empty)
+    body = replace(body, nodes=[entries.get(id(n), n) for n in body.nodes])
+    return [*before, replace(node, attrs={**node.attrs, "body": body})]
 
 
 def nothing(info):
@@ -102,6 +156,8 @@ def loop(lowering, node, count=None, condition=None, *carried):
     if count is not None and not isinstance(count, Known):
         raise NeedValue(count)
     limit = np.inf if count is None else int(np.ravel(count.array)[0])
+    if not turn and (nodes := ahead(lowering, node, limit)):
+        return nodes
     unrolled = node.attr("ggml.unrolled", ())
     if not turn and limit > UNROLLED and limit not in unrolled and ANY not in unrolled:
         raise Drive(driven(lowering, node, limit))

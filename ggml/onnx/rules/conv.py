@@ -3,12 +3,14 @@
 import numpy as np
 
 from ..recording import ggml
-from ..values import F32, OnHost, Tensor, count, extents
+from ..sizes import int_of
+from ..values import F32, Known, OnHost, Tensor, count, extents
 from . import rule
-from .matmul import bytes_of, centred, codes_of
+from .matmul import bytes_of, centred, codes_of, matmul
 from .shape import padded
 
 FEW = 8  # output places of a convolution that is computed as a product of vectors
+BATCH, PAIRS, MATRIX = 8, 64, 1 << 20  # pictures, pairs of positions and elements of a product of whole pictures
 
 
 def window(node, size, kernel):
@@ -34,6 +36,17 @@ def places(size, kernel, strides, dilations, pads):
     if min(out) < 1:
         raise ValueError(f"a window of {list(kernel)} does not fit into {list(size)}")
     return out
+
+
+def windows(size, kernel, strides, dilations, pads, out):
+    """Positions (out..., kernel...) flattened to (windows, elements); -1 in the padding, -2 beyond it."""
+    place, beyond, inside = np.zeros((1, 1), np.int64), np.zeros((1, 1), bool), np.ones((1, 1), bool)
+    for n, k, s, d, (p, q), o in zip(size, kernel, strides, dilations, pads, out):
+        at = np.arange(o)[:, None] * s + np.arange(k) * d - p
+        joined = [np.multiply.outer(place, np.ones_like(at)) * n + at]
+        joined += [np.logical_or.outer(beyond, (at >= n + q)), np.logical_and.outer(inside, (at >= 0) & (at < n))]
+        place, beyond, inside = (j.transpose(0, 2, 1, 3).reshape(place.shape[0] * o, -1) for j in joined)
+    return np.where(inside, place, np.where(beyond, -2, -1))
 
 
 @rule("Conv", on_floats=True)
@@ -81,10 +94,12 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
         x, w = (b.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (x, w))
         y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups, zero, bias)
         return b.reshape(y, (*y.shape[:2], y.shape[3], 1))
+    depthwise = groups == x.shape[1] == w.shape[0] and rank == 2
+    if groups == 1 and not depthwise and zero is None and (y := whole_product(b, x, w, strides, dilations, pads, bias)):
+        return y
     if any(p != q for p, q in pads):
         x, pads = padded(b, x, pads), [(0, 0)] * rank
     before = [p for p, _ in pads]
-    depthwise = groups == x.shape[1] == w.shape[0] and rank == 2
     if groups > 1 and not depthwise:
         c, m = x.shape[1] // groups, w.shape[0] // groups
         parts = [
@@ -117,6 +132,39 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
         return finished(b, b.with_shape(plain(b.ctx, w.t, x.t, *sizes), shape, x), bias)
     function, more = (ggml.ext.conv_2d_dw, ()) if depthwise else (ggml.ext.conv_2d, (0, 4))
     return b.with_shape(function(b.ctx, w.t, x.t, *sizes, row, None, *more), shape, x)  # type: ignore[call-arg]
+
+
+def whole_product(b, x, w, strides, dilations, pads, bias):
+    """A convolution as the product of whole pictures with a matrix; None where other ways take less time.
+
+    That of several pictures of few positions, most pairs of which (one of x, one of the result) a tap connects.
+    """
+    if not (isinstance(w, Known) and w.arena and not w.trace and {x.dtype, w.dtype} == {F32}) or b.weights or b.trains:
+        return None
+    size = places(x.shape[2:], w.shape[2:], strides, dilations, pads)
+    pairs = count(x.shape[2:]) * count(size)
+    few = x.shape[0] >= BATCH and pairs <= PAIRS and pairs * count(w.shape[:2]) <= MATRIX
+    if not few or x.shape[0] * count(size) <= FEW:
+        return None
+    before, after = ([int_of(n) for n in shape if n == int_of(n)] for shape in (x.shape[2:], size))  # a condition
+    place = windows(before, w.shape[2:], strides, dilations, pads, after)
+    if 3 * count(before) * count(after) > 5 * (place >= 0).sum():
+        return None
+
+    def spread(array):
+        """The matrix, with the kernel at each position of the result."""
+        taps = array.reshape(*array.shape[:2], -1)
+        matrix = np.zeros((taps.shape[1], count(before), taps.shape[0], len(place)), np.float32)
+        for at, tap in zip(*np.nonzero(place >= 0)):
+            matrix[:, place[at, tap], :, at] = taps[:, :, tap].T
+        return matrix.reshape(taps.shape[1] * matrix.shape[1], -1)
+
+    matrix = w.derived(("pictures", place.tobytes()), spread)
+    y = matmul(b, b.reshape(x, (x.shape[0], matrix.shape[0])), matrix)
+    if bias is not None:
+        channels = b.expand(b.reshape(bias, (w.shape[0], 1)), (w.shape[0], count(after)))
+        y = b.add(y, b.reshape(channels, (matrix.shape[1],)))
+    return b.reshape(y, (x.shape[0], w.shape[0], *after))
 
 
 def finished(b, y, bias=None):

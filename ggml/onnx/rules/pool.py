@@ -5,7 +5,7 @@ import numpy as np
 from ..recording import ggml
 from ..values import F32, I64, Known, OnHost, Tensor, count, floats, is_float
 from . import rule
-from .conv import window
+from .conv import window, windows
 from .index import place_of_max, scatter
 
 
@@ -21,17 +21,6 @@ def geometry(node, size):
     if node.attr("ceil_mode", 0):  # one more that is not whole, unless it starts in the padding
         out = [o + (f > 0 and f % s > 0 and o * s < n + p) for n, s, (p, _), o, f in zip(size, strides, pads, out, far)]
     return kernel, strides, dilations, pads, out
-
-
-def windows(size, kernel, strides, dilations, pads, out):
-    """Positions (out..., kernel...) flattened to (windows, elements); -1 in the padding, -2 beyond it."""
-    place, beyond, inside = np.zeros((1, 1), np.int64), np.zeros((1, 1), bool), np.ones((1, 1), bool)
-    for n, k, s, d, (p, q), o in zip(size, kernel, strides, dilations, pads, out):
-        at = np.arange(o)[:, None] * s + np.arange(k) * d - p
-        joined = [np.multiply.outer(place, np.ones_like(at)) * n + at]
-        joined += [np.logical_or.outer(beyond, (at >= n + q)), np.logical_and.outer(inside, (at >= 0) & (at < n))]
-        place, beyond, inside = (j.transpose(0, 2, 1, 3).reshape(place.shape[0] * o, -1) for j in joined)
-    return np.where(inside, place, np.where(beyond, -2, -1))
 
 
 def unfolded(b, x, place):
@@ -89,14 +78,14 @@ def pooled(b, kind, x, kernel, strides, dilations, pads, out):
     The padding of both sides is one number, and what begins before the first element is its whole part.
     """
     most = [(o - 1) * s + k - n for n, k, s, o in zip(x.shape[2:], kernel, strides, out)]
-    sides = [p if m <= 2 * p else m / 2 for m, (p, _) in zip(most, pads)]
-    ends = [(n + 2 * p - k) // s + 1 for n, k, s, p in zip(x.shape[2:], kernel, strides, sides)]
-    if len(kernel) > 2 or max(dilations) > 1 or ends != out or any(int(e) != p for e, (p, _) in zip(sides, pads)):
+    both = [2 * p if m <= 2 * p else m for m, (p, _) in zip(most, pads)]
+    ends = [(n + p - k) // s + 1 for n, k, s, p in zip(x.shape[2:], kernel, strides, both)]
+    if len(kernel) > 2 or max(dilations) > 1 or ends != out or any(e // 2 != p for e, (p, _) in zip(both, pads)):
         return None
     lead = (*x.shape[:2], *(1,) * (2 - len(out)))
     if len(kernel) == 1:
-        kernel, strides, sides = [1, *kernel], [1, *strides], [0, *sides]
-    numbers = *kernel[::-1], *strides[::-1], *map(float, sides[::-1])
+        kernel, strides, both = [1, *kernel], [1, *strides], [0, *both]
+    numbers = *kernel[::-1], *strides[::-1], *(p / 2 for p in both[::-1])
     planes = b.contiguous(b.reshape(x, (*lead, *x.shape[2:]))).t
     if kind == ggml.GGML_OP_POOL_MAX:
         t = ggml.ext.max_pool_2d(b.ctx, planes, *numbers)

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import recurrence  # type: ignore[attr-defined]
 from ..recording import ggml
-from ..values import F32, Known, OnHost, Tensor, count
+from ..values import F32, Known, OnHost, Tensor
 from . import rule
 from .elementwise import activation
 from .matmul import matmul
@@ -109,35 +109,6 @@ class Cell:
             o = self.activate(0, b.add(self.gate(gates, 1), b.mul(c, self.peepholes[1])))
         return b.mul(o, self.activate(2, c)), c
 
-    def one_node(self, steps, batch):
-        """Whether compiled code makes all steps (recurrence.pyx).
-
-        Products of many rows take less time as nodes, and so does one step.
-        """
-        node, plain = self.node, {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}.get(self.kind)
-        other = self.clip or self.peepholes or self.scales or node.attr("input_forget", 0) or self.b.trains
-        return bool(
-            self.names == plain
-            and not other
-            and batch <= BATCH
-            and steps > 1
-            and self.hidden <= recurrence.LARGEST
-            and isinstance(self.r, Known)
-        )
-
-    def whole(self, steps, gates, h, c):
-        """All steps as one node."""
-        b, kind, n = self.b, self.kind, GATES[self.kind] * self.hidden
-        if kind == "GRU":
-            kind += ", reset after" if self.node.attr("linear_before_reset", 0) else ""
-            c = b.full((count(h.shape[:-2]), n), 0, F32) if self.r_bias is None else self.r_bias
-        size, lines = count(h.shape), steps + (kind == "LSTM")
-        operands = [b.contiguous(v).t for v in (gates, b.move(self.r, -1, -2), h, c)]
-        y = Tensor(b.compiled(size, lines, recurrence.FUNCTIONS[kind], True, *operands), (lines, size), F32)
-        states = b.reshape(b.slice(y, 0, 0, steps), (steps, *h.shape))
-        last, cell = b.entry(y, 0, steps - 1), b.entry(y, 0, steps) if kind == "LSTM" else None
-        return states, b.reshape(last, h.shape), cell and b.reshape(cell, h.shape)
-
     def run(self, x, lengths, h, c):
         """All steps: the states (steps, batch, hidden), or (steps, 2, batch, hidden), the last state and cell."""
         b, step, states = self.b, getattr(self, self.kind.lower()), []
@@ -145,8 +116,6 @@ class Cell:
         gates = self.inputs(b.reshape(x, (2, steps * x.shape[2], x.shape[3])) if both else x)
         if both:
             gates = b.contiguous(b.move(b.reshape(gates, (2, steps, x.shape[2], gates.shape[2])), 1, 0))
-        if lengths is None and self.one_node(steps, x.shape[-2]):
-            return self.whole(steps, gates, h, c)
         for t in range(steps):
             new_h, new_c = step(b.entry(gates, 0, t), h, c)
             out = new_h
@@ -158,6 +127,50 @@ class Cell:
             h, c = new_h, new_c
             states.append(out)
         return b.stack(states, 0), h, c
+
+
+def is_one_node(b, node, r, steps, batch):
+    """Whether compiled code makes all steps (recurrence.pyx).
+
+    Products of many rows take less time as nodes, and so does one step.
+    """
+    plain, given = (
+        {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}.get(node.op),
+        node.attr("activations"),
+    )
+    other = node.attr("clip") or node.attr("input_forget", 0) or b.trains or not isinstance(r, Known)
+    if not plain or other or given and given != plain * r.shape[0]:
+        return False
+    return bool(batch <= BATCH and steps > 1 and r.shape[2] <= recurrence.LARGEST)
+
+
+def whole(b, node, x, w, r, bias, state):
+    """All steps of all directions as one node: the results of the operator."""
+    (steps, batch, inputs), (directions, wide, hidden) = x.shape, r.shape
+    kind, after = node.op, node.op == "GRU" and node.attr("linear_before_reset", 0)
+    gates = matmul(b, x, b.move(b.reshape(w, (directions * wide, inputs)), -1, -2))
+    if bias is not None:
+        gates = b.add(gates, b.reshape(first_bias(b, bias, wide, after), (directions * wide,)))
+    h, more = state
+    if kind == "GRU":
+        kind += ", reset after" if after else ""
+        more = b.full((directions, wide), 0, F32) if bias is None else b.slice(bias, -1, wide, wide)
+    size, lines = directions * batch * hidden, steps + (2 if kind == "LSTM" else 1)
+    operands = [b.contiguous(v).t for v in (gates, b.move(r, -1, -2), h, more)]
+    backwards = np.array([directions == 1 and node.attr("direction", "forward") == "reverse"], np.int32)
+    t = b.compiled(size, lines, recurrence.FUNCTIONS[kind], True, *operands, data=backwards)
+    y = Tensor(t, (lines, size), F32)
+    last = [b.reshape(b.entry(y, 0, steps + i), (directions, batch, hidden)) for i in range(2 if kind == "LSTM" else 1)]
+    return b.reshape(b.slice(y, 0, 0, steps), (steps, directions, batch, hidden)), *last
+
+
+def first_bias(b, bias, wide, after):
+    """What is added to the products of the inputs: both biases, or the first one if a gate is applied to the second."""
+    if after:
+        return b.slice(bias, -1, 0, wide)
+    if isinstance(bias, Known) and not bias.trace:
+        return bias.derived("both", lambda a: a[:, :wide] + a[:, wide:])
+    return b.add(b.slice(bias, -1, 0, wide), b.slice(bias, -1, wide, wide))
 
 
 @rule("RNN", "GRU", "LSTM", on_floats=True)
@@ -181,6 +194,11 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
     ends = b.ints(lengths, [])
     lengths = None if all(n >= steps for n in ends) else np.array([int(n) for n in ends])
     state = [b.full((directions, batch, hidden), 0, F32) if v is None else v for v in (h0, c0)]
+    if lengths is None and not (peephole or scales) and is_one_node(b, node, r, steps, batch):
+        y, *state = whole(b, node, x, w, r, bias, state)
+        if batch_first:
+            y, *state = b.transpose(y, (2, 0, 1, 3)), *(b.transpose(v, (1, 0, 2)) for v in state)
+        return y, *state
     back = [d == 1 or node.attr("direction", "forward") == "reverse" for d in range(directions)]
     own = [reversed_in_time(b, x, lengths) if turned else x for turned in back]
     given = [node.attr(n) or [] for n in ("activations", "activation_alpha", "activation_beta")]
