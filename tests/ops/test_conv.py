@@ -240,6 +240,7 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
     functions = {
         None: lambda ctx, t: t, ggml.GGML_UNARY_OP_RELU: ggml.ggml_relu, ggml.GGML_UNARY_OP_SILU: ggml.ggml_silu,
         ggml.GGML_UNARY_OP_SIGMOID: ggml.ggml_sigmoid, ggml.GGML_UNARY_OP_HARDSWISH: ggml.ggml_hardswish,
+        ggml.GGML_UNARY_OP_GELU_ERF: ggml.ggml_gelu_erf,
     }  # fmt: skip
     shapes = [
         (1, 5, 7, 3, 3, 1),
@@ -253,6 +254,9 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
         (1, 7, 7, 150, 100, 1),
         (3, 7, 7, 30, 40, 1),
         (1, 21, 1, 40, 100, 1),
+        # positions that threads share
+        (1, 24, 16, 30, 100, 1),
+        (3, 24, 17, 10, 20, 1),
     ]  # images of few positions
     for k, width, height, channels, out, step in shapes:
         for depthwise in (False, True):

@@ -152,13 +152,14 @@ static void pool_halve_row(const gg_pool *q, const float *a, const float *b, int
 }
 static int pool_halve(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
     const ggml_tensor *x = q->x;
-    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (dst->ne[0] + 1) + 1, &u0, &u1);)
-        for (int64_t u = u0; u < u1; u++) {
-            const row_index at = nth_row(dst, u);
+    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (dst->ne[0] + 1) + 1, &u0, &u1);) {
+        row_index at = nth_row(dst, u0);
+        for (int64_t u = u0; u < u1; u++, at = next_row(dst, at)) {
             const float *a = (const float *)gg_row_ptr(x, 2 * at.i1, at.i2, at.i3);
             pool_halve_row(q, a, (const float *)((const char *)a + x->nb[1]), dst->ne[0],
                            (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3));
         }
+    }
     return GGML_STATUS_SUCCESS;
 }
 /* Masks instead of conditions, so that the compiler makes vectors of this loop too. */
@@ -202,11 +203,12 @@ static int pool_double(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* ---- maxima of every second window of rows of f32, without a copy of the plane ----------------------------------- */
+/* ---- maxima of every window, or every second one, of rows of f32, without a copy of the plane -------------------- */
 enum { POOL_ROW = 2048 };       /* elements of a row with its padding */
-static bool pool_seconds(const gg_pool *q) {
+static bool pool_is_near(const gg_pool *q) {
     const int64_t reach = 2 * (q->y->ne[0] - 1) + q->k[0];
-    return q->kind == GGML_OP_POOL_MAX && q->s[0] == 2 && gg_row_direct(q->x) && gg_row_direct(q->y)
+    const bool near = q->s[0] == 2 || (q->s[0] == 1 && q->y->ne[0] > VW / 4);
+    return q->kind == GGML_OP_POOL_MAX && near && gg_row_direct(q->x) && gg_row_direct(q->y)
         && q->x->ne[0] + q->p[0] <= POOL_ROW && reach <= POOL_ROW;
 }
 /* The maxima of the columns of some rows. */
@@ -218,11 +220,12 @@ static void pool_columns(const gg_pool *q, const char *x, patch_range rows, floa
         st(most + i, r, n - i);
     }
 }
-/* The maxima of every second window of the columns' maxima. */
-static void pool_row_seconds(const gg_pool *q, const float *most, int64_t n, float *y) {
+/* The maxima of n windows of the columns' maxima. */
+static void pool_row(const gg_pool *q, const float *most, int64_t n, float *y) {
     for (int64_t j = 0; j < n; j += VW) {
         vf r = vf_set1(pool_nothing(q));
-        for (int64_t t = 0; t < q->k[0]; t += 2) {
+        for (int64_t t = 0; q->s[0] == 1 && t < q->k[0]; t++) r = pool_larger(q->nan, vf_load(most + j + t), r);
+        for (int64_t t = 0; q->s[0] == 2 && t < q->k[0]; t += 2) {
             vf even, odd;
             vf_load_pairs(most + 2 * j + t, &even, &odd);
             r = pool_larger(q->nan, even, r);
@@ -232,7 +235,7 @@ static void pool_row_seconds(const gg_pool *q, const float *most, int64_t n, flo
     }
 }
 /* First the columns of as many rows as there is room for, then the windows: a load that crosses recent stores waits. */
-static int pool_every_second(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
+static int pool_near(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
     enum { ROOM = POOL_ROW + 2 * VW };                  /* vectors may begin at the last element */
     const ggml_tensor *x = q->x;
     const int64_t n = dst->ne[0], lead = q->p[0], pitch = gg_max(lead + x->ne[0], 2 * (n - 1) + q->k[0]) + 2 * VW;
@@ -240,19 +243,20 @@ static int pool_every_second(const gg_work *w, ggml_tensor *dst, const gg_pool *
     _Alignas(64) float most[ROOM];
     float *to[ROOM / (2 * VW)];
     for (int64_t i = 0; i < most_rows * pitch; i++) most[i] = pool_nothing(q);
-    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (x->ne[0] + 1) + 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (x->ne[0] + 1) + 1, &u0, &u1);) {
+        row_index at = nth_row(dst, u0);
         for (int64_t rows; u0 < u1; u0 += rows) {
             rows = gg_min(u1 - u0, most_rows);
-            for (int64_t r = 0; r < rows; r++) {
-                const row_index at = nth_row(dst, u0 + r);
+            for (int64_t r = 0; r < rows; r++, at = next_row(dst, at)) {
                 const int64_t top = at.i1 * q->s[1] - q->p[1];
                 const patch_range down = patch_inside(x->ne[1], top, 1, q->k[1]);
                 pool_columns(q, (const char *)gg_row_ptr(x, 0, at.i2, at.i3),
                              (patch_range){down.lo + top, down.hi + top}, most + r * pitch + lead);
                 to[r] = (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3);
             }
-            for (int64_t r = 0; r < rows; r++) pool_row_seconds(q, most + r * pitch, n, to[r]);
+            for (int64_t r = 0; r < rows; r++) pool_row(q, most + r * pitch, n, to[r]);
         }
+    }
     return GGML_STATUS_SUCCESS;
 }
 
@@ -260,7 +264,7 @@ enum { POOL_PIECE = 1024 };     /* outputs of a long row at a time */
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     if (pool_halves(&q)) return pool_halve(w, dst, &q);
-    if (pool_seconds(&q)) return pool_every_second(w, dst, &q);
+    if (pool_is_near(&q)) return pool_near(w, dst, &q);
     patches v = pool_view(&q);
     if (pool_is_row(&q)) {
         v.ax[0].in = gg_nelements(q.x), v.ax[0].out = gg_nelements(q.y), v.ax[0].stride = q.s[0];

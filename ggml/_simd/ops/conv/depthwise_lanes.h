@@ -151,7 +151,7 @@ static int lanes_run(const gg_work *w, const conv_plan *p, const void *part) {
             for (int64_t r = 0; r < end - o; r++)
                 lanes_row(&l, taps, l.copy + r * ax[1].stride * l.width * VW, ax[0].stride * VW, ax[0].out,
                           l.sums + r * ax[0].out * VW);
-            if (v->tail.function) v->tail.finish(NULL, NULL, 0, l.sums, 0, 1, count * VW);
+            if (v->tail.function) v->tail.finish(NULL, NULL, NULL, 0, l.sums, 0, 1, count * VW);
             float *const y = (float *)((char *)p->dst->data + (size_t)c * gg_conv_g(q).nb_c + (size_t)n * v->to_n);
             lanes_store(&l, count, m, y + o * ax[0].out, plane);
         }
