@@ -16,7 +16,7 @@ enum {
 };
 
 typedef struct channels {
-    bool copied;                    /* images are padded, or have rows of other elements than contiguous floats */
+    bool copied;                    /* images are padded, or have rows at other distances than whole floats */
     int64_t low[2], width, height;  /* the first element that output 0 reads; a plane of the copy */
     int64_t row, plane;             /* floats from a row to the next and from a channel to the next, as they are read */
     int64_t vectors;                /* of output channels */
@@ -65,6 +65,7 @@ static bool channels_fits(const conv_plan *p, void *part) {
         return false;
     if (places < 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base || v->to[0] != sizeof(float)
         || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
+    if (g->a.type != GGML_TYPE_F32 || v->nb[0] != sizeof(float)) return false;
     if (v->n < 2 || places > CHANNELS_PLACES || v->n * places < CHANNELS_LEAST) return false;
     /* lanes without a channel, and those without a position if these are the lanes */
     if (n * places > g->n * gg_ceil_div(places, VW) * VW || n * g->k > CHANNELS_KERNEL) return false;
@@ -74,20 +75,20 @@ static bool channels_fits(const conv_plan *p, void *part) {
         s->low[i] = ax[i].base, *(i ? &s->height : &s->width) = extent;
         s->copied |= ax[i].base < 0 || ax[i].base + extent > ax[i].in;
     }
-    s->copied |= g->a.type != GGML_TYPE_F32 || v->nb[0] != sizeof(float) || v->nb[1] % sizeof(float)
-        || v->nb_c % sizeof(float) || v->nb_c > INT32_MAX / (size_t)v->c;
+    s->copied |= v->nb[1] % sizeof(float) || v->nb_c % sizeof(float) || v->nb_c > INT32_MAX / (size_t)v->c;
     if (v->c > CHANNELS_FLOATS / s->width / s->height || n > CHANNELS_FLOATS / places) return false;
     s->row = s->copied ? s->width : (int64_t)(v->nb[1] / sizeof(float));
     s->plane = s->copied ? s->width * s->height : (int64_t)(v->nb_c / sizeof(float));
     return true;
 }
 /* The copy of an image. */
-static void channels_load(const patches *v, const gemm *g, const channels *s, const char *image, float *copy) {
+static void channels_load(const patches *v, const channels *s, const char *image, float *copy) {
+    const patch_range inside = patch_inside(v->ax[0].in, s->low[0], 1, s->width), none = {s->width, s->width};
     for (int64_t c = 0; c < v->c; c++)
         for (int64_t r = 0; r < s->height; r++, copy += s->width) {
-            const int64_t y = s->low[1] + r, in = y >= 0 && y < v->ax[1].in ? v->ax[0].in : 0;
-            const char *const row = image + (size_t)c * v->nb_c + (in ? (size_t)y * v->nb[1] : 0);
-            patch_row(g->a.type, row, v->nb[0], in, in ? s->low[0] : 0, 1, s->width, 0, copy);
+            const int64_t y = s->low[1] + r;
+            const char *const row = image + (size_t)c * v->nb_c + y * (ptrdiff_t)v->nb[1];
+            patch_span((const float *)row + s->low[0], y >= 0 && y < v->ax[1].in ? inside : none, s->width, copy);
         }
 }
 /* The sums of an image, whose first element that output 0 reads is at x. */
@@ -138,7 +139,7 @@ static int channels_run(const gg_work *w, const conv_plan *plan, const void *par
         for (int64_t u = u0; u < u1; u++) {
             const char *const image = g->a.data + (size_t)u * v->nb_n;
             const float *x = copy;
-            if (s->copied) channels_load(v, g, s, image, copy);
+            if (s->copied) channels_load(v, s, image, copy);
             else x = (const float *)(image + s->low[1] * (ptrdiff_t)v->nb[1]) + s->low[0];
             channels_sums(v, g, s, x, at, kernel, sums);
             float *const to = (float *)(g->c + (size_t)u * v->to_n);
@@ -151,6 +152,8 @@ static int channels_run(const gg_work *w, const conv_plan *plan, const void *par
     return GGML_STATUS_SUCCESS;
 }
 
-static const gg_algorithm conv_channels = {.bytes = sizeof(channels), .fits = channels_fits, .run = channels_run};
+static const gg_algorithm conv_channels = {
+    .bytes = sizeof(channels), .fits = channels_fits, .run = VW < 8 ? NULL : channels_run,
+};
 
 #endif

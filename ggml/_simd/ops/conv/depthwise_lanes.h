@@ -123,14 +123,14 @@ static void lanes_row(const lanes *l, int64_t taps, const float *x, int64_t step
 }
 /* Stores n positions of m channels, which are `plane` floats apart; those of a position are ld floats behind those of
  * the one before. The last vector overlaps with the one before. */
-static void lanes_store(const float *sums, int64_t ld, int64_t n, int64_t m, float *y, int64_t plane) {
+static __attribute__((noinline)) void lanes_store(const float *sums, int64_t ld, int64_t n, int64_t m, float *y,
+                                                  int64_t plane) {
     for (int64_t p = 0; p < n; p += VW) {
         const float *row[VW];
         float last[VW * VW];
         if (n >= VW) p = gg_min(p, n - VW);
         for (int64_t j = 0; j < VW; j++) row[j] = sums + (p + j) * ld;
-        if (n >= VW) pack_transpose(row, m, y + p, (int)plane);
-        else pack_transpose(row, m, last, VW);
+        pack_transpose(row, m, n < VW ? last : y + p, n < VW ? VW : (int)plane);
         for (int64_t c = 0; n < VW && c < m; c++) memcpy(y + c * plane, last + c * VW, (size_t)n * sizeof *y);
     }
 }
