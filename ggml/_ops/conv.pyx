@@ -189,7 +189,7 @@ cdef int add_tail(ggml_tensor *t, object bias, object function) except -1:
     """Lets a convolution add a bias to its channels and apply a function to the sums."""
     cdef int id = -1 if function is None else arg_int32(function, b"function")
     if function is not None and (id < 0 or not gg_conv_function_ok(id)):
-        fail(ValueError, f"function is {id}: need GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH")
+        fail(ValueError, f"function is {id}: need GGML_UNARY_OP_RELU, SIGMOID, SILU, HARDSWISH or GELU_ERF")
     if bias is not None:
         t.src[2] = arg_tensor(bias, b"bias")
         if t.src[2].type != GGML_TYPE_F32 or t.src[2].ne[0] != t.ne[2] or not gg_is_row(t.src[2]):
@@ -386,7 +386,7 @@ def ext_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, off
         d0: dilation along the width, 1 or more.
         d1: dilation along the height, 1 or more.
         bias: f32 tensor [out_channels] that is added to the sums, or None.
-        function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
+        function: GGML_UNARY_OP_RELU, SIGMOID, SILU, HARDSWISH or GELU_ERF, applied to the result, or None.
         offset: int from -255 to 255 that is added to each element of a kernel of type i8; others ignore it.
         winograd: 2, 4 or 0: the largest side of the squares of positions that kernels of 3x3 with a stride of 1 or 2
             may compute together with fewer multiplications, where that takes less time (Winograd's F(2x2, 3x3) and
@@ -606,7 +606,7 @@ def ext_conv_2d_dw(ctx, a, b, stride0, stride1, pad0, pad1, dilation0, dilation1
         dilation0: dilation along the width, 1 or more.
         dilation1: dilation along the height, 1 or more.
         bias: f32 tensor [channels] that is added to the sums, or None.
-        function: GGML_UNARY_OP_RELU, SIGMOID, SILU or HARDSWISH, applied to the result, or None.
+        function: GGML_UNARY_OP_RELU, SIGMOID, SILU, HARDSWISH or GELU_ERF, applied to the result, or None.
     Returns:
         f32 tensor [ow, oh, channels, batch] with ow = (width + 2 * pad0 - dilation0 * (kw - 1) - 1) // stride0 + 1
             and oh likewise.

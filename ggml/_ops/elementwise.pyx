@@ -9,7 +9,8 @@ from .._core cimport (
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_ADD1, GGML_OP_CLAMP, GGML_OP_CLAMP_BACK, GGML_OP_COS, GGML_OP_DIV, GGML_OP_EQUAL,
     GGML_OP_ERF, GGML_OP_FMOD, GGML_OP_LEAKY_RELU, GGML_OP_LESS, GGML_OP_LOG, GGML_OP_MAXIMUM, GGML_OP_MINIMUM,
-    GGML_OP_MUL, GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT, GGML_OP_SUB,
+    GGML_OP_MUL, GGML_OP_PRELU, GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT,
+    GGML_OP_SUB, GGML_UNARY_OP_STEP,
 )
 from .._graph.grad cimport Backward, gradients
 from .._params cimport (
@@ -17,7 +18,7 @@ from .._params cimport (
     leaky_relu_params, quantize_linear_params, scale_params,
 )
 from .reduce cimport sum_to_shape
-from .unary cimport exp_of, neg
+from .unary cimport exp_of, neg, unary
 
 # ---- two operands ----------------------------------------------------------------------------------------------------
 cdef ggml_tensor *add(ggml_context *ctx, ggml_tensor *a, ggml_tensor *b) except NULL:
@@ -860,6 +861,23 @@ def ext_minimum(ctx, a, b):
     """
     return binary_of(ctx, b"ggml.ext.minimum", GGML_OP_MINIMUM, a, b)
 
+def ext_prelu(ctx, a, b):
+    """Multiplies the negative elements of a tensor by slopes (arXiv:1502.01852): a < 0 ? a b : a, with b repeated.
+
+    Behind a convolution with a bias, slopes of its channels are applied while its sums are in the cache.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
+    return binary_of(ctx, b"ggml.ext.prelu", GGML_OP_PRELU, a, b)
+
 def ext_less(ctx, a, b):
     """Compares two tensors element by element: a < b, with b repeated to the shape of a.
 
@@ -909,6 +927,19 @@ cdef int grad_extreme(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
         b.add(y, sum_to_shape(b.ctx, mul(b.ctx, g, beyond), y))
     return b.add(x, mul(b.ctx, g, scale(b.ctx, beyond, -1, 1, False)))
 
+cdef int grad_prelu(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = x < 0 ? x y : x: dx = g (x < 0 ? y : 1), dy = g min(x, 0)."""
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *y = t.src[1]
+    b.require_not_overwritten(t, x)
+    b.require_not_overwritten(t, y)
+    cdef ggml_tensor *below = unary(b.ctx, GGML_UNARY_OP_STEP, neg(b.ctx, x), False)
+    if b.needs(y):
+        b.add(y, sum_to_shape(b.ctx, mul(b.ctx, mul(b.ctx, g, below), x), y))
+    if b.needs(x):
+        b.add(x, add(b.ctx, mul(b.ctx, g, scale(b.ctx, below, -1, 1, False)), mul(b.ctx, mul(b.ctx, g, below), y)))
+    return 0
+
 cdef int grad_comparison(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t is 0 or 1: constant wherever it has a derivative."""
     return 0
@@ -930,4 +961,5 @@ gradients[GGML_OP_QUANTIZE_LINEAR] = grad_quantize_linear
 gradients[GGML_OP_LEAKY_RELU] = grad_leaky_relu
 gradients[GGML_OP_FMOD] = grad_fmod
 gradients[GGML_OP_MAXIMUM] = gradients[GGML_OP_MINIMUM] = grad_extreme
+gradients[GGML_OP_PRELU] = grad_prelu
 gradients[GGML_OP_LESS] = gradients[GGML_OP_EQUAL] = grad_comparison

@@ -47,6 +47,16 @@ def with_nan(r):
     return [np.tile(v.reshape(1, 1, 1, 36), (1, 1, 1, 12)) for v in pairs]
 
 
+def prelu(a, b):
+    with np.errstate(invalid="ignore"):
+        return np.where(a < 0, a * tiled(b, a), a)
+
+
+def far_from_zero(r):
+    a = r(7, 3, 2)
+    return [a + np.where(a < 0, -0.1, 0.1).astype(a.dtype), r(1, 3)]
+
+
 def far_from_whole(r):
     """Operands whose quotients are not near whole numbers, where the remainder jumps."""
     b = r(7, 3, low=1, high=2)
@@ -91,6 +101,8 @@ OPS = [
     Op("ext.fmod", fmod, (far_from_whole,), diff=(0, 1), types=("F32",), name="fmod of smooth quotients"),
     binary_row("ext.maximum", np.maximum, with_nan, in_place=False),
     binary_row("ext.minimum", np.minimum, with_nan, in_place=False),
+    binary_row("ext.prelu", prelu, with_nan, diff=(), in_place=False),
+    Op("ext.prelu", prelu, (far_from_zero,), diff=(0, 1), name="prelu far from its kink"),
     binary_row("ext.less", np.less, with_nan, diff=(), in_place=False),
     binary_row("ext.equal", np.equal, with_nan, lambda r: [whole(r, 67, 5), whole(r, 67, 5)], diff=(), in_place=False),
     Op(

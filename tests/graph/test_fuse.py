@@ -32,6 +32,7 @@ BUILDERS = {
     "DIV": ggml.ggml_div,
     "MAXIMUM": ggml.ext.maximum,
     "MINIMUM": ggml.ext.minimum,
+    "PRELU": ggml.ext.prelu,
     "LESS": ggml.ext.less,
     "EQUAL": ggml.ext.equal,
     "SQR": lambda ctx, x, y: ggml.ggml_sqr(ctx, x),
@@ -359,6 +360,7 @@ ACTIVATIONS = {
     "SILU": ggml.ggml_silu_inplace,
     "SIGMOID": ggml.ggml_sigmoid_inplace,
     "HARDSWISH": lambda ctx, x: in_place(ctx, ggml.ggml_hardswish, x),
+    "GELU_ERF": ggml.ggml_gelu_erf_inplace,
     "GELU": ggml.ggml_gelu_inplace,
 }
 
@@ -396,6 +398,34 @@ def test_tails(name, kernel, stride, channels, dtype, activation):
         return [x, y]
 
     same_on_all(build, 2 if activation == "GELU" else 1)
+
+
+@pytest.mark.parametrize("slopes, count", [((1, 16, 1, 1), 1), ((1, 1, 1, 1), 2), ((1, 16, 19, 21), 2)])
+@pytest.mark.parametrize("name, kernel", [("CONV_2D", 1), ("CONV_2D", 3), ("CONV_2D", 5), ("CONV_2D_DW", 3)])
+def test_slopes_behind_convolutions(name, kernel, slopes, count):
+    """Slopes of the channels, behind CONV_2D alone: lanes of the other's vectors may be channels."""
+
+    def build(ctx):
+        x = leaf(ctx, array(0, 2, 16, 19, 21))
+        y = with_bias(ctx, x, kernel, name)
+        t = ggml.ext.prelu(ctx, y, leaf(ctx, array(7, *slopes)))
+        t.contents.data = y.contents.data
+        return [x, t]
+
+    same_on_all(build, count if name == "CONV_2D" else 2)
+
+
+def test_slopes_as_the_first_operand():
+    """A convolution that gives the slopes takes no PRELU."""
+
+    def build(ctx):
+        x = leaf(ctx, array(0, 2, 16, 19, 21))
+        y = with_bias(ctx, x, 3)
+        t = ggml.ext.prelu(ctx, leaf(ctx, array(7, *extents(y))), y)
+        t.contents.data = y.contents.data
+        return [x, t]
+
+    same_on_all(build, 2)
 
 
 def test_tails_of_results_that_can_be_read():
@@ -443,7 +473,7 @@ def with_bias(ctx, x, kernel, name="CONV_2D", stride=1, channels=16):
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("activation", ["none", "RELU", "SILU", "HARDSWISH"])
+@pytest.mark.parametrize("activation", ["none", "RELU", "SILU", "HARDSWISH", "GELU_ERF"])
 @pytest.mark.parametrize("kernel, stride, shape", [
     (3, 1, (2, 16, 19, 21)), (3, 2, (1, 16, 30, 31)), (1, 1, (2, 24, 19, 21)), (1, 1, (1, 128, 7, 7)),
     (1, 1, (1, 40, 28, 28)), (5, 1, (1, 3, 19, 21)), (7, 2, (2, 3, 33, 35)), (1, 1, (3, 5, 1, 9)),

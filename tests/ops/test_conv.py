@@ -240,6 +240,7 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
     functions = {
         None: lambda ctx, t: t, ggml.GGML_UNARY_OP_RELU: ggml.ggml_relu, ggml.GGML_UNARY_OP_SILU: ggml.ggml_silu,
         ggml.GGML_UNARY_OP_SIGMOID: ggml.ggml_sigmoid, ggml.GGML_UNARY_OP_HARDSWISH: ggml.ggml_hardswish,
+        ggml.GGML_UNARY_OP_GELU_ERF: ggml.ggml_gelu_erf,
     }  # fmt: skip
     shapes = [
         (1, 5, 7, 3, 3, 1),
@@ -253,6 +254,11 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
         (1, 7, 7, 150, 100, 1),
         (3, 7, 7, 30, 40, 1),
         (1, 21, 1, 40, 100, 1),
+        # positions that threads share
+        (1, 24, 16, 30, 100, 1),
+        (3, 24, 17, 10, 20, 1),
+        # lanes of output channels
+        (5, 9, 8, 20, 48, 1),
     ]  # images of few positions
     for k, width, height, channels, out, step in shapes:
         for depthwise in (False, True):
@@ -292,6 +298,9 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
     (28, 28, 40, 70, (1, 1), (2, 2), (0, 0)), (14, 14, 80, 40, (3, 3), (2, 2), (1, 1)),
     (29, 13, 70, 40, (1, 1), (2, 2), (0, 0)), (15, 30, 50, 40, (2, 3), (2, 3), (1, 0)),
     (37, 1, 20, 40, (4, 1), (2, 1), (2, 0)), (9, 1, 150, 7, (1, 1), (1, 1), (0, 0)),
+    # lanes of output channels, in place and from padded images
+    (4, 5, 48, 64, (2, 2), (1, 1), (0, 0)), (9, 8, 20, 130, (3, 3), (2, 2), (1, 1)),
+    (7, 6, 9, 33, (3, 4), (1, 2), (0, 2)), (8, 8, 5, 16, (1, 1), (2, 1), (0, 0)),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ISAS)
 def test_sizes_that_choose_another_way(name, width, height, channels, out, taps, stride, padding):
@@ -364,6 +373,8 @@ CHOSEN = {
     "spread": (lambda ctx, w, x: ggml.ggml_conv_transpose_1d(ctx, w, x, 2, 0, 1), of(F32, 4, 3, 5), of(F32, 70, 5)),
     "apart": (lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2), of(F32, 2, 2, 3, 5), of(F32, 9, 8, 5)),
     "phases": (lambda ctx, w, x: ggml.ggml_conv_transpose_2d_p0(ctx, w, x, 2), of(F32, 3, 3, 3, 5), of(F32, 9, 8, 5)),
+    "channels": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 5, 5, 8, 48), of(F32, 5, 5, 8, 16),
+                 r"avx|amx"),
     "shifted": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 5, 5, 8, 8), of(F32, 40, 40, 8)),
     "direct": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 17, 2, 4, 8), of(F32, 100, 40, 4)),
     "panels": (lambda ctx, w, x: ggml.ggml_conv_2d(ctx, w, x, *PLAIN), of(F32, 17, 2, 4, 80), of(F32, 20, 40, 4)),

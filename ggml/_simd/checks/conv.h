@@ -53,7 +53,8 @@ CHECK(CONV) {
         REQUIRE_WINDOW(v.w == a ? "a" : "result", x.ne[i], w.ne[i], v.s[i], v.p[i], v.d[i], g.ne[i]);
     if (t->op == GGML_OP_CONV_2D || t->op == GGML_OP_CONV_2D_DW) {
         const ggml_tensor *bias = t->src[2];
-        REQUIRE(!t->src[3], "src[3] is set: need two operands and a bias");     /* fuse.c has what is added there */
+        for (int i = 3; i < 5; i++)                                             /* fuse.c has other operands there */
+            REQUIRE(!t->src[i], "src[%d] is set: need two operands and a bias", i);
         if (bias)
             REQUIRE(bias->type == GGML_TYPE_F32 && bias->ne[0] == g.c && gg_nelements(bias) == g.c
                     && gg_contiguous(bias),

@@ -3,6 +3,7 @@
 #ifndef GG_OPS_CONV_H
 #define GG_OPS_CONV_H
 #include "conv/apart.h"
+#include "conv/channels.h"
 #include "conv/columns.h"
 #include "conv/correlate.h"
 #include "conv/correlate_panels.h"

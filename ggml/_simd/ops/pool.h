@@ -11,6 +11,11 @@ static inline vf pool_larger(bool nan, vf x, vf r) {
     const vf y = vf_max(x, r);
     return nan ? vf_select(vf_eq(x, x), y, x) : y;
 }
+/* The same without a branch: `keep` has all bits with `nan`, else none. */
+static inline vf pool_larger_by(vi keep, vf x, vf r) {
+    const vf seen = vi_float(vi_and(vf_bits(x), keep));
+    return vf_select(vf_eq(seen, seen), vf_max(x, r), x);
+}
 /* The maximum of no element. */
 static inline float pool_nothing(const gg_pool *q) { return q->nan ? -GG_INF : POOL_NOTHING; }
 
@@ -118,6 +123,7 @@ static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *
 
 /* ---- windows of 2 by 2 that tile contiguous rows of f32, without a copy of the plane ----------------------------- */
 static bool pool_halves(const gg_pool *q) {
+    if (q->kind == GGML_OP_POOL_MAX && q->nan && q->y->ne[0] < VW) return false;    /* there are no vectors */
     for (int i = 0; i < 2; i++)
         if (q->k[i] != 2 || q->s[i] != 2 || q->p[i] != 0 || 2 * q->y->ne[i] > q->x->ne[i]) return false;
     return gg_row_direct(q->x) && gg_row_direct(q->y);
@@ -152,13 +158,14 @@ static void pool_halve_row(const gg_pool *q, const float *a, const float *b, int
 }
 static int pool_halve(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
     const ggml_tensor *x = q->x;
-    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (dst->ne[0] + 1) + 1, &u0, &u1);)
-        for (int64_t u = u0; u < u1; u++) {
-            const row_index at = nth_row(dst, u);
+    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (dst->ne[0] + 1) + 1, &u0, &u1);) {
+        row_index at = nth_row(dst, u0);
+        for (int64_t u = u0; u < u1; u++, at = next_row(dst, at)) {
             const float *a = (const float *)gg_row_ptr(x, 2 * at.i1, at.i2, at.i3);
             pool_halve_row(q, a, (const float *)((const char *)a + x->nb[1]), dst->ne[0],
                            (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3));
         }
+    }
     return GGML_STATUS_SUCCESS;
 }
 /* Masks instead of conditions, so that the compiler makes vectors of this loop too. */
@@ -202,37 +209,44 @@ static int pool_double(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* ---- maxima of every second window of rows of f32, without a copy of the plane ----------------------------------- */
+/* ---- maxima of every window, or every second one, of rows of f32, without a copy of the plane -------------------- */
 enum { POOL_ROW = 2048 };       /* elements of a row with its padding */
-static bool pool_seconds(const gg_pool *q) {
+static bool pool_is_near(const gg_pool *q) {
     const int64_t reach = 2 * (q->y->ne[0] - 1) + q->k[0];
-    return q->kind == GGML_OP_POOL_MAX && q->s[0] == 2 && gg_row_direct(q->x) && gg_row_direct(q->y)
+    const bool near = q->s[0] == 2 || (q->s[0] == 1 && q->y->ne[0] > VW / 4);
+    return q->kind == GGML_OP_POOL_MAX && near && gg_row_direct(q->x) && gg_row_direct(q->y)
         && q->x->ne[0] + q->p[0] <= POOL_ROW && reach <= POOL_ROW;
 }
 /* The maxima of the columns of some rows. */
 static void pool_columns(const gg_pool *q, const char *x, patch_range rows, float *most) {
+    const vf nothing = vf_set1(pool_nothing(q));
+    const vi keep = vi_set1(-(int32_t)q->nan);
     for (int64_t i = 0, n = q->x->ne[0]; i < n; i += VW) {
-        vf r = vf_set1(pool_nothing(q));
+        if (n >= VW) i = gg_min(i, n - VW);             /* masked loads are slow */
+        vf r = nothing;
         for (int64_t y = rows.lo; y < rows.hi; y++)
-            r = pool_larger(q->nan, ld((const float *)(x + (size_t)y * q->x->nb[1]) + i, n - i), r);
+            r = pool_larger_by(keep, ld((const float *)(x + (size_t)y * q->x->nb[1]) + i, n - i), r);
         st(most + i, r, n - i);
     }
 }
-/* The maxima of every second window of the columns' maxima. */
-static void pool_row_seconds(const gg_pool *q, const float *most, int64_t n, float *y) {
+/* The maxima of n windows of the columns' maxima. */
+static void pool_row(const gg_pool *q, const float *most, int64_t n, float *y) {
+    const vf nothing = vf_set1(pool_nothing(q));
+    const vi keep = vi_set1(-(int32_t)q->nan);
     for (int64_t j = 0; j < n; j += VW) {
-        vf r = vf_set1(pool_nothing(q));
-        for (int64_t t = 0; t < q->k[0]; t += 2) {
+        vf r = nothing;
+        for (int64_t t = 0; q->s[0] == 1 && t < q->k[0]; t++) r = pool_larger_by(keep, vf_load(most + j + t), r);
+        for (int64_t t = 0; q->s[0] == 2 && t < q->k[0]; t += 2) {
             vf even, odd;
             vf_load_pairs(most + 2 * j + t, &even, &odd);
-            r = pool_larger(q->nan, even, r);
-            if (t + 1 < q->k[0]) r = pool_larger(q->nan, odd, r);
+            r = pool_larger_by(keep, even, r);
+            if (t + 1 < q->k[0]) r = pool_larger_by(keep, odd, r);
         }
         st(y + j, r, n - j);
     }
 }
 /* First the columns of as many rows as there is room for, then the windows: a load that crosses recent stores waits. */
-static int pool_every_second(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
+static int pool_near(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
     enum { ROOM = POOL_ROW + 2 * VW };                  /* vectors may begin at the last element */
     const ggml_tensor *x = q->x;
     const int64_t n = dst->ne[0], lead = q->p[0], pitch = gg_max(lead + x->ne[0], 2 * (n - 1) + q->k[0]) + 2 * VW;
@@ -240,19 +254,20 @@ static int pool_every_second(const gg_work *w, ggml_tensor *dst, const gg_pool *
     _Alignas(64) float most[ROOM];
     float *to[ROOM / (2 * VW)];
     for (int64_t i = 0; i < most_rows * pitch; i++) most[i] = pool_nothing(q);
-    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (x->ne[0] + 1) + 1, &u0, &u1);)
+    for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (x->ne[0] + 1) + 1, &u0, &u1);) {
+        row_index at = nth_row(dst, u0);
         for (int64_t rows; u0 < u1; u0 += rows) {
             rows = gg_min(u1 - u0, most_rows);
-            for (int64_t r = 0; r < rows; r++) {
-                const row_index at = nth_row(dst, u0 + r);
+            for (int64_t r = 0; r < rows; r++, at = next_row(dst, at)) {
                 const int64_t top = at.i1 * q->s[1] - q->p[1];
                 const patch_range down = patch_inside(x->ne[1], top, 1, q->k[1]);
                 pool_columns(q, (const char *)gg_row_ptr(x, 0, at.i2, at.i3),
                              (patch_range){down.lo + top, down.hi + top}, most + r * pitch + lead);
                 to[r] = (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3);
             }
-            for (int64_t r = 0; r < rows; r++) pool_row_seconds(q, most + r * pitch, n, to[r]);
+            for (int64_t r = 0; r < rows; r++) pool_row(q, most + r * pitch, n, to[r]);
         }
+    }
     return GGML_STATUS_SUCCESS;
 }
 
@@ -260,7 +275,7 @@ enum { POOL_PIECE = 1024 };     /* outputs of a long row at a time */
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     if (pool_halves(&q)) return pool_halve(w, dst, &q);
-    if (pool_seconds(&q)) return pool_every_second(w, dst, &q);
+    if (pool_is_near(&q)) return pool_near(w, dst, &q);
     patches v = pool_view(&q);
     if (pool_is_row(&q)) {
         v.ax[0].in = gg_nelements(q.x), v.ax[0].out = gg_nelements(q.y), v.ax[0].stride = q.s[0];

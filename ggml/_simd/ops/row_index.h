@@ -10,6 +10,13 @@ static inline row_index nth_row(const ggml_tensor *t, int64_t r) {
     const int64_t q = t->ne[1] ? r / t->ne[1] : 0, p = t->ne[2] ? q / t->ne[2] : 0;
     return (row_index){r - q * t->ne[1], q - p * t->ne[2], p};
 }
+/* The row behind it. */
+static inline row_index next_row(const ggml_tensor *t, row_index at) {
+    if (++at.i1 < t->ne[1]) return at;
+    at.i1 = 0;
+    if (++at.i2 == t->ne[2]) at.i2 = 0, at.i3++;
+    return at;
+}
 static inline char *gg_row_ptr(const ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3) {
     return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
 }

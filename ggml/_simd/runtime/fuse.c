@@ -87,26 +87,36 @@ static bool conflict(const ggml_tensor *a, const ggml_tensor *b) {      /* a and
 }
 
 /* ---- tails: a node that an operation computes while its sums are in the cache ------------------------------------ */
+/* Whether b has one element for each channel of a convolution. */
+static bool by_channel(const ggml_tensor *conv, const ggml_tensor *b) {
+    const int channels = conv_2d_params(conv)->is_1d ? 1 : 2;
+    for (int d = 0; d < 4; d++)
+        if (b->ne[d] != (d == channels ? conv->ne[d] : 1)) return false;
+    return true;
+}
 /* b: the other operand of `next`, or NULL */
 static bool conv_takes(ggml_tensor *conv, const ggml_tensor *next, ggml_tensor *b) {
     gg_conv_2d_params *const q = conv_2d_params(conv);
-    if (q->function || !gg_is_float(conv->src[0]->type)) return false;
+    if (q->function || conv->src[4] || !gg_is_float(conv->src[0]->type)) return false;
     if (next->op == GGML_OP_UNARY) {                    /* without a bias, the kernel would add 0 to -0 */
         const int function = unary_params(next)->function;
         if (b || !conv->src[2] || !gg_conv_function_ok(function)) return false;
         q->function = function + 1;
         return true;
     }
-    if (next->op != GGML_OP_ADD || b->type != GGML_TYPE_F32 || !gg_contiguous(b) || overlap(span_of(b), span_of(conv)))
-        return false;
+    if ((next->op != GGML_OP_ADD && next->op != GGML_OP_PRELU) || b->type != GGML_TYPE_F32 || !gg_contiguous(b)
+        || overlap(span_of(b), span_of(conv))) return false;
+    if (next->op == GGML_OP_PRELU) {                    /* likewise; lanes of CONV_2D_DW may be channels */
+        if (conv->op != GGML_OP_CONV_2D || !conv->src[2] || b != next->src[1] || !by_channel(conv, b)) return false;
+        conv->src[4] = b;
+        return true;
+    }
     if (conv->src[2]) {                                 /* what is added has an element for each sum */
         if (conv->op != GGML_OP_CONV_2D || conv->src[3] || !gg_same_shape(b, conv)) return false;
         conv->src[3] = b;
         return true;
     }
-    const int channels = q->is_1d ? 1 : 2;
-    for (int d = 0; d < 4; d++)
-        if (b->ne[d] != (d == channels ? conv->ne[d] : 1)) return false;
+    if (!by_channel(conv, b)) return false;
     conv->src[2] = b;
     return true;
 }

@@ -94,7 +94,7 @@ static inline gg_conv gg_conv_of(const ggml_tensor *t) {
 static inline int gg_conv_function(const ggml_tensor *t) { return conv_2d_params(t)->function - 1; }
 static inline bool gg_conv_function_ok(int id) {
     return id == -1 || id == GGML_UNARY_OP_RELU || id == GGML_UNARY_OP_SIGMOID || id == GGML_UNARY_OP_SILU
-        || id == GGML_UNARY_OP_HARDSWISH;
+        || id == GGML_UNARY_OP_HARDSWISH || id == GGML_UNARY_OP_GELU_ERF;
 }
 
 /* The largest side of the squares of positions that CONV_2D may compute together (ops/conv/winograd.h); 1: none, 0

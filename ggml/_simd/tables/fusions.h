@@ -16,7 +16,7 @@
  * `takes(node, next, other)` in runtime/fuse.c changes a copy of the node accordingly, or returns false; `other` is the
  * second operand of `next`, if it has one. It is asked where `next` overwrites the result of the node, which nobody can
  * read then:
- *     CONV_2D ADD, CONV_2D ADD UNARY                      a bias for each channel, an activation
+ *     CONV_2D ADD, CONV_2D ADD UNARY, CONV_2D ADD PRELU   a bias for each channel, an activation
  *     CONV_2D ADD ADD, CONV_2D ADD ADD UNARY              the same, another tensor of this shape in between
  *     MUL_MAT ADD                                         a bias for each row of the matrix
  *
@@ -40,6 +40,7 @@ FUSED_ROWS(ERF,             elementwise)
 FUSED_ROWS(SCALE,           elementwise)
 FUSED_ROWS(CLAMP,           elementwise)
 FUSED_ROWS(LEAKY_RELU,      elementwise)
+FUSED_ROWS(PRELU,           elementwise)
 FUSED_ROWS(CLAMP_BACK,      elementwise)
 FUSED_ROWS(UNARY,           unary)
 FUSED_ROWS(SILU_BACK,       unary)

@@ -128,10 +128,7 @@ rule("LeakyRelu", on_floats=True)(
 def prelu(b, node, x, slope):
     if node.version < 7 and len(slope.shape) == 1:
         slope = b.reshape(slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
-    if isinstance(slope, Known) and ((slope.array != 0) & (slope.array <= 1)).all():  # 0 times infinity is no number
-        return b.maximum(x, b.mul(x, slope))
-    below = b.unary(ggml.ggml_relu, b.negative(x))
-    return b.sub(b.unary(ggml.ggml_relu, x), b.mul(below, slope))
+    return b.binary(ggml.ext.prelu, x, slope)
 
 
 @rule("Elu", on_floats=True)

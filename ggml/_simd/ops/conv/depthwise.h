@@ -6,12 +6,17 @@
 
 enum { DEPTHWISE_ROWS = 4 };    /* rows of outputs of a block */
 
+/* A bias is added to the outputs of a channel, then they are `least` at least. */
+typedef struct depthwise_end { float bias, least; } depthwise_end;
+
 /* Rows 0 to rows - 1 of n outputs of a kernel of `size` by `size` taps: each vector that is loaded serves all rows.
  * Each output sums its taps in the same order as depthwise_some. Rows of out are `pitch` floats apart; the last vector
  * of a row overlaps with the one before, so that none ends behind the row, unless it is the only one. */
 GG_INLINE void depthwise_block(const int rows, const int size, const int step, const channel_plane *p,
-                               const float *weights, const float *x, int64_t n, float *out, int64_t pitch) {
+                               const float *weights, const float *x, int64_t n, depthwise_end end, float *out,
+                               int64_t pitch) {
     vf w[5][5];
+    const vf bias = vf_set1(end.bias), least = vf_set1(end.least);
     GG_UNROLL for (int t = 0; t < size * size; t++) w[t / size][t % size] = vf_set1(weights[t]);
     for (int64_t i = 0; i < n; i += VW) {
         vf sum[DEPTHWISE_ROWS];
@@ -25,18 +30,19 @@ GG_INLINE void depthwise_block(const int rows, const int size, const int step, c
                     if (y >= r * step && y < r * step + size) sum[r] = vf_fma(w[y - r * step][t], e, sum[r]);
             }
         }
-        GG_UNROLL for (int r = 0; r < rows; r++) vf_store(out + r * pitch + i, sum[r]);
+        GG_UNROLL for (int r = 0; r < rows; r++)
+            vf_store(out + r * pitch + i, vf_max(least, vf_add(sum[r], bias)));
     }
 }
 typedef void (*depthwise_fn)(int64_t rows, const channel_plane *p, const float *weights, const float *x, int64_t n,
-                             float *out, int64_t pitch);
+                             depthwise_end end, float *out, int64_t pitch);
 #define DEPTHWISE(size, step) \
     static void depthwise_##size##_##step(int64_t rows, const channel_plane *p, const float *weights, const float *x, \
-                                          int64_t n, float *out, int64_t pitch) { \
-        if (rows == 4) depthwise_block(4, size, step, p, weights, x, n, out, pitch); \
-        else if (rows == 3) depthwise_block(3, size, step, p, weights, x, n, out, pitch); \
-        else if (rows == 2) depthwise_block(2, size, step, p, weights, x, n, out, pitch); \
-        else depthwise_block(1, size, step, p, weights, x, n, out, pitch); \
+                                          int64_t n, depthwise_end end, float *out, int64_t pitch) { \
+        if (rows == 4) depthwise_block(4, size, step, p, weights, x, n, end, out, pitch); \
+        else if (rows == 3) depthwise_block(3, size, step, p, weights, x, n, end, out, pitch); \
+        else if (rows == 2) depthwise_block(2, size, step, p, weights, x, n, end, out, pitch); \
+        else depthwise_block(1, size, step, p, weights, x, n, end, out, pitch); \
     }
 DEPTHWISE(3, 1) DEPTHWISE(3, 2) DEPTHWISE(5, 1) DEPTHWISE(5, 2)
 #undef DEPTHWISE
@@ -105,6 +111,10 @@ static void depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
     const char *x = (const char *)data->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n;
     const bool in_place = d->block && across >= VW && v->to[0] == sizeof(float);
     const int64_t pitch = in_place ? (int64_t)(v->to[1] / sizeof(float)) : plane_round(across);
+    const conv_tail *const tail = &v->tail;
+    const bool in_block = d->block && (tail->finish == conv_tail_NONE || tail->finish == conv_tail_RELU);
+    const depthwise_end last = {in_block && tail->bias ? tail->bias[c] : 0,
+                                in_block && tail->function ? 0 : -GG_INF};
     out += (size_t)n * v->to_n;
     for (; o < end; o += p->rows) {
         const int64_t rows = gg_min(p->rows, end - o), next = p->width * v->ax[1].stride;
@@ -112,9 +122,10 @@ static void depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
         for (int64_t r = 0; in_place && r < rows; r += DEPTHWISE_ROWS) {
             const int64_t some = gg_min(rows - r, DEPTHWISE_ROWS);
             float *const to = (float *)(out + (size_t)(o + r) * v->to[1]);
-            d->block(some, p, d->weights, p->data + r * next, across, to, pitch);
-            if (pitch == across) conv_finish(&v->tail, c, to, 0, 1, some * across);
-            else for (int64_t i = 0; i < some; i++) conv_finish(&v->tail, c, to + i * pitch, 0, 1, across);
+            d->block(some, p, d->weights, p->data + r * next, across, last, to, pitch);
+            if (in_block) continue;
+            if (pitch == across) conv_finish(tail, c, to, 0, 1, some * across);
+            else for (int64_t i = 0; i < some; i++) conv_finish(tail, c, to + i * pitch, 0, 1, across);
         }
         if (in_place) continue;
         const bool together = !d->block && d->span > across;
@@ -125,10 +136,10 @@ static void depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
             if (d->block) {
                 row += r % DEPTHWISE_ROWS * pitch;
                 if (row == d->out)
-                    d->block(gg_min(rows - r, DEPTHWISE_ROWS), p, d->weights, from, across, row, pitch);
+                    d->block(gg_min(rows - r, DEPTHWISE_ROWS), p, d->weights, from, across, last, row, pitch);
             } else if (together) row += r * p->width;
             else depthwise_row(p, d->weights, from, across, row);
-            conv_finish(&v->tail, c, row, across, 1, across);
+            if (!in_block) conv_finish(tail, c, row, across, 1, across);
             char *to = out + (size_t)(o + r) * v->to[1];
             if (v->to[0] == sizeof *row) patch_copy(row, across, (float *)to);
             else gg_from_floats(GGML_TYPE_F32, row, across, to, v->to[0]);

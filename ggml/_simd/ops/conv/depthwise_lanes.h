@@ -121,15 +121,16 @@ static void lanes_row(const lanes *l, int64_t taps, const float *x, int64_t step
     for (int64_t few; n > 0; n -= few, x += few * step, out += few * VW)
         few = n > LANES_MOST ? (n + 1) / 2 : n, lanes_table[few](l, taps, x, step, out);
 }
-/* Stores n positions of m channels, which are `plane` floats apart. The last vector overlaps with the one before. */
-static void lanes_store(const lanes *l, int64_t n, int64_t m, float *y, int64_t plane) {
+/* Stores n positions of m channels, which are `plane` floats apart; those of a position are ld floats behind those of
+ * the one before. The last vector overlaps with the one before. */
+static __attribute__((noinline)) void lanes_store(const float *sums, int64_t ld, int64_t n, int64_t m, float *y,
+                                                  int64_t plane) {
     for (int64_t p = 0; p < n; p += VW) {
         const float *row[VW];
         float last[VW * VW];
         if (n >= VW) p = gg_min(p, n - VW);
-        for (int64_t j = 0; j < VW; j++) row[j] = l->sums + (p + j) * VW;
-        if (n >= VW) pack_transpose(row, m, y + p, (int)plane);
-        else pack_transpose(row, m, last, VW);
+        for (int64_t j = 0; j < VW; j++) row[j] = sums + (p + j) * ld;
+        pack_transpose(row, m, n < VW ? last : y + p, n < VW ? VW : (int)plane);
         for (int64_t c = 0; n < VW && c < m; c++) memcpy(y + c * plane, last + c * VW, (size_t)n * sizeof *y);
     }
 }
@@ -151,9 +152,9 @@ static int lanes_run(const gg_work *w, const conv_plan *p, const void *part) {
             for (int64_t r = 0; r < end - o; r++)
                 lanes_row(&l, taps, l.copy + r * ax[1].stride * l.width * VW, ax[0].stride * VW, ax[0].out,
                           l.sums + r * ax[0].out * VW);
-            if (v->tail.function) v->tail.finish(NULL, NULL, 0, l.sums, 0, 1, count * VW);
+            if (v->tail.function) v->tail.finish(NULL, NULL, NULL, 0, l.sums, 0, 1, count * VW);
             float *const y = (float *)((char *)p->dst->data + (size_t)c * gg_conv_g(q).nb_c + (size_t)n * v->to_n);
-            lanes_store(&l, count, m, y + o * ax[0].out, plane);
+            lanes_store(l.sums, VW, count, m, y + o * ax[0].out, plane);
         }
     return GGML_STATUS_SUCCESS;
 }

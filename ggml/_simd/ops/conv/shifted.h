@@ -24,6 +24,7 @@ enum {
     SHIFTED_FLOATS = 80 << 10,      /* of the copies of a block, so that these stay in the L2 cache */
     SHIFTED_TAPS = 16,              /* most columns of taps, and copies for rows */
     SHIFTED_STRIPS = 4,             /* strips for each thread, if these have SHIFTED_PLACES positions at least */
+    SHIFTED_LEAST = SHIFTED_LANES * 3 / 2,      /* positions of a strip at least, where each thread gets one */
     SHIFTED_CHANNELS = 24,          /* output channels of a task at least, where each thread gets one */
     SHIFTED_SMALL = 8 * VW,         /* positions of an image up to which images are computed together, and */
     SHIFTED_RESULTS = 2 * SHIFTED_FLOATS,       /* floats of their results, which are copied afterwards */
@@ -71,6 +72,16 @@ static void shifted_flatten(patches *v) {
     v->nb[1] = v->to[1] = VW * sizeof(float);
 }
 
+/* Into how many strips threads divide a small image: a thread that computes all channels of its positions reads only
+ * these, most of which it has computed itself if the node before is a convolution, too. */
+static int64_t shifted_parts(const patches *v, int nth) {
+    const int64_t rows = v->ax[1].out, most = gg_min(v->ax[0].out * rows / SHIFTED_LEAST, rows);
+    int64_t parts = 1;
+    for (int64_t i = 2; i <= most && i * v->n <= nth; i++)
+        if (nth % (i * v->n) == 0 && 16 * gg_ceil_div(rows, i) * i <= 17 * rows) parts = i;
+    return parts;
+}
+
 static bool shifted_fits(const conv_plan *p, void *part) {
     const gemm *const g = &p->product.g;
     const int nth = p->threads;
@@ -100,11 +111,12 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     const int64_t most = gg_max(ax[0].out * ax[1].out / SHIFTED_PLACES, 1);
     s->strips = gg_max(gg_ceil_div(ax[1].out, fit), gg_min(gg_ceil_div(SHIFTED_STRIPS * nth, v->n), most));
     if (s->strips > 1) s->strips = gg_min(gg_ceil_div(s->strips, nth) * nth, ax[1].out);
-    s->rows = gg_ceil_div(ax[1].out, s->strips);
-    s->plane = (s->rows + s->halo) * ax[0].out;
     const int64_t rest = ax[0].out * ax[1].out % VW;    /* of an image that more threads do not divide either */
     const int64_t bound = g->k < SHIFTED_REST_K ? gg_min(SHIFTED_REST, 1) : SHIFTED_REST;
     s->rest = most == 1 && s->strips == 1 && rest <= bound ? rest : 0;
+    if (s->strips == 1 && !s->rest) s->strips = shifted_parts(v, nth);
+    s->rows = gg_ceil_div(ax[1].out, s->strips);
+    s->plane = (s->rows + s->halo) * ax[0].out;
     s->chunks = gg_max(gg_min(gg_ceil_div(nth, s->strips * v->n), g->n / SHIFTED_CHANNELS), 1);
     s->packs = g->n / s->chunks >= SHIFTED_PACKED;
     return true;
