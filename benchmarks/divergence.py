@@ -106,15 +106,13 @@ def log_softmax(z):
 
 # ---- the programs: they yield logits [rows, vocabulary] --------------------------------------------------------------
 def ours(path, ids, step, lora, threads):
-    from ggml.models import load
+    from ggml.models import Batch, load
 
     with load(path, n_ctx=len(ids), threads=threads, lora=[lora] if lora else []) as model:
-        if step == 1:
-            for token in ids:
-                yield model.feed([token])[None]
-        else:  # `feed` gives the last token's logits only
-            for prepared in model.runner.feed("logits", 0, ids, "all", step):
-                yield prepared.out
+        for begin in range(0, len(ids), step):
+            piece, batch = ids[begin : begin + step], Batch()
+            batch.add(0, piece, len(piece))
+            yield model.runner.decode(batch)
 
 
 def llama_cpp(path, ids, step, lora, threads):

@@ -153,6 +153,20 @@ def test_flat_functions_compute_what_models_does(load, tmp_path):
         assert np.square(found - wanted).sum() < 1e-6 * np.square(wanted).sum()
 
 
+@pytest.mark.parametrize("kind", ["llama", "gemma3"])
+def test_divergence_of_floats_is_small(tmp_path, kind):
+    """A model of F32 has the probabilities of its float64 reference, in pieces and token by token."""
+    import tiny_models
+
+    text = tmp_path / "text"
+    text.write_text("it is told by an idiot " * 40)
+    tiny_models.write(tmp_path / "model.gguf", kind)
+    command = [sys.executable, FOLDER / "divergence.py", tmp_path / "model.gguf", text, "--tokens", "40"]
+    lines = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["prefill ours", "decode ours"]
+    assert all(0 <= float(line.split()[2]) < 1e-5 for line in lines)
+
+
 def test_models_goes_on_without_a_library_that_ends(tmp_path):
     """A library that is not installed, or that aborts, has no rate."""
     path = tmp_path / "models.json"
