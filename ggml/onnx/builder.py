@@ -19,22 +19,26 @@ class Builder(Layout):
     """Builds the graph of one plan: arithmetic and reductions of values."""
 
     def unary(self, function, x, dtype=None, bounds=None):
-        """A ggml function of one tensor, element by element.
-
-        A tensor in another shape is computed in its own, where the engine fuses the function with what made it.
-        """
+        """A ggml function of one tensor, element by element."""
         x = self.use(x)
-        t = x.t
-        if t.contents.op == ggml.GGML_OP_RESHAPE:
-            t = ggml.ggml_reshape(self.ctx, function(self.ctx, t.contents.src[0]), t)
-        else:
-            t = function(self.ctx, t)
-        return self.like(t, x.shape, dtype or x.dtype, bounds)
+        return self.like(self.by_element(function, x.t), x.shape, dtype or x.dtype, bounds)
+
+    def by_element(self, function, t):
+        """What a function makes of the elements of t, which may be a view of a tensor in another shape or order.
+
+        It is computed as that tensor lies, where the engine fuses the function with what made it.
+        """
+        op, source = t.contents.op, t.contents.src[0]
+        if op == ggml.GGML_OP_RESHAPE:
+            return ggml.ggml_reshape(self.ctx, function(self.ctx, source), t)
+        if op == ggml.GGML_OP_PERMUTE:
+            axes = list(t.contents.op_params)[: ggml.GGML_MAX_DIMS]
+            return ggml.ggml_permute(self.ctx, self.by_element(function, source), *axes)
+        return function(self.ctx, t)
 
     def affine(self, x, scale=1.0, bias=0.0, dtype=None, bounds=None):
         """x * scale + bias."""
-        x = self.use(x)
-        return self.like(ggml.ggml_scale_bias(self.ctx, x.t, scale, bias), x.shape, dtype or x.dtype, bounds)
+        return self.unary(lambda ctx, t: ggml.ggml_scale_bias(ctx, t, scale, bias), x, dtype, bounds)
 
     def binary(self, function, x, y, dtype=None, bounds=None):
         """A ggml function of two tensors, element by element, broadcast as NumPy does."""
@@ -43,7 +47,11 @@ class Builder(Layout):
             size = extents(shape)
             if extents(x.shape) != size:
                 x, y = (y, x) if extents(y.shape) == size and function in COMMUTATIVE else (self.expand(x, shape), y)
-            t = function(self.ctx, self.use(x).t, self.use(y).t)
+            a, b = self.use(x).t, self.use(y).t
+            if count(y.shape) == 1:
+                t = self.by_element(lambda ctx, a: function(ctx, a, b), a)
+            else:
+                t = function(self.ctx, a, b)
             return self.like(t, shape, dtype or x.dtype, bounds)
         own = [(1,) * (len(shape) - len(v.shape)) + tuple(v.shape) for v in (x, y)]
         merged = collapse([*own, shape])

@@ -219,6 +219,30 @@ def test_what_only_resembles_a_gelu_stays(steps):
     assert "GELU" not in operations(model, x)
 
 
+@pytest.mark.parametrize("perms", [[(0, 2, 1, 3)], [(0, 2, 1, 3), (0, 1, 3, 2)], [(3, 1, 2, 0), (1, 0, 3, 2), (2, 0, 1, 3)]])
+def test_operations_by_element_are_computed_before_the_axes_are_in_another_order(perms):
+    """Transposed tensors are multiplied, rounded and so on as they lie, and agree with NumPy."""
+    nodes = [node("Transpose", [f"t{i}"], [f"t{i + 1}"], perm=perm) for i, perm in enumerate(perms)]
+    nodes += [node("Add", ["x", "x"], ["t0"]), node("Mul", [f"t{len(perms)}", "half"], ["m"]), node("Exp", ["m"], ["e"])]
+    nodes += [node("QuantizeLinear", ["e", "scale"], ["q"]), node("DequantizeLinear", ["q", "scale"], ["d"])]
+    nodes.append(node("Max", ["d", "half"], ["y"]))
+    constants = [("half", np.float32(0.5)), ("scale", np.float32(0.25))]
+    model = ggml.onnx.load(
+        model_of([nodes[len(perms)], *nodes[: len(perms)], *nodes[len(perms) + 1 :]],
+                 [info("x", F, (2, 3, 4, 5))], [info("y", F, None)], constants), strict=True
+    )  # fmt: skip
+    x = floats(2, 3, 4, 5)
+    want = x
+    for perm in perms:
+        want = want.transpose(perm)
+    want = np.maximum(0.25 * np.clip(np.rint(np.exp(want) / 0.25), 0, 255), 0.5)
+    np.testing.assert_allclose(model.run(x)[0], want, atol=1e-6)
+    graph = model.graph(x)
+    nodes = [ggml.ggml_graph_node(graph, i).contents for i in range(ggml.ggml_graph_n_nodes(graph))]
+    readers = {n.op for n in nodes if n.src[0] and n.src[0].contents.op == ggml.GGML_OP_PERMUTE}
+    assert readers <= {ggml.GGML_OP_PERMUTE, ggml.GGML_OP_CONT}
+
+
 @pytest.mark.filterwarnings("error")
 def test_products_with_infinity_are_no_polynomials():
     proto = chain_of([("Mul", "x", math.inf), ("Add", "_", 1.0), ("Mul", "_", "x"), ("Tanh", "_"), ("Mul", "x", "_")])
