@@ -18,9 +18,9 @@ static double now(void) {
 
 static volatile int32_t sink;           /* a result goes here, so that the compiler keeps its loop */
 
-/* Defines a function that executes STEP for each of the SUMS variables s0, s1 ..., STEPS times. The first empty assembler
- * statement makes the compiler assume that x changes, so that it does not move a product of x and y out of the loop; the
- * second one that the sum is used, so that it stays in a register. */
+/* Defines a function that executes STEP for each of SUMS variables s0, s1 ..., STEPS times. The first empty assembler
+ * statement makes the compiler assume that x changes, so that it does not move a product of x and y out of the loop;
+ * the second one that the sum is used, so that it stays in a register. */
 #define SUMS_OF(DO, ...) DO(s0, __VA_ARGS__) DO(s1, __VA_ARGS__) DO(s2, __VA_ARGS__) DO(s3, __VA_ARGS__)               \
     DO(s4, __VA_ARGS__) DO(s5, __VA_ARGS__) DO(s6, __VA_ARGS__) DO(s7, __VA_ARGS__)                                    \
     DO(s8, __VA_ARGS__) DO(s9, __VA_ARGS__) DO(s10, __VA_ARGS__) DO(s11, __VA_ARGS__)

@@ -219,18 +219,20 @@ def test_what_only_resembles_a_gelu_stays(steps):
     assert "GELU" not in operations(model, x)
 
 
-@pytest.mark.parametrize("perms", [[(0, 2, 1, 3)], [(0, 2, 1, 3), (0, 1, 3, 2)], [(3, 1, 2, 0), (1, 0, 3, 2), (2, 0, 1, 3)]])
+PERMUTATIONS = [[(0, 2, 1, 3)], [(0, 2, 1, 3), (0, 1, 3, 2)], [(3, 1, 2, 0), (1, 0, 3, 2), (2, 0, 1, 3)]]
+
+
+@pytest.mark.parametrize("perms", PERMUTATIONS)
 def test_operations_by_element_are_computed_before_the_axes_are_in_another_order(perms):
     """Transposed tensors are multiplied, rounded and so on as they lie, and agree with NumPy."""
-    nodes = [node("Transpose", [f"t{i}"], [f"t{i + 1}"], perm=perm) for i, perm in enumerate(perms)]
-    nodes += [node("Add", ["x", "x"], ["t0"]), node("Mul", [f"t{len(perms)}", "half"], ["m"]), node("Exp", ["m"], ["e"])]
+    nodes = [node("Add", ["x", "x"], ["t0"])]
+    nodes += [node("Transpose", [f"t{i}"], [f"t{i + 1}"], perm=perm) for i, perm in enumerate(perms)]
+    nodes += [node("Mul", [f"t{len(perms)}", "half"], ["m"]), node("Exp", ["m"], ["e"])]
     nodes += [node("QuantizeLinear", ["e", "scale"], ["q"]), node("DequantizeLinear", ["q", "scale"], ["d"])]
     nodes.append(node("Max", ["d", "half"], ["y"]))
     constants = [("half", np.float32(0.5)), ("scale", np.float32(0.25))]
-    model = ggml.onnx.load(
-        model_of([nodes[len(perms)], *nodes[: len(perms)], *nodes[len(perms) + 1 :]],
-                 [info("x", F, (2, 3, 4, 5))], [info("y", F, None)], constants), strict=True
-    )  # fmt: skip
+    proto = model_of(nodes, [info("x", F, (2, 3, 4, 5))], [info("y", F, None)], constants)
+    model = ggml.onnx.load(proto, strict=True)
     x = floats(2, 3, 4, 5)
     want = x
     for perm in perms:
