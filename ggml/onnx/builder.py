@@ -48,10 +48,8 @@ class Builder(Layout):
             if extents(x.shape) != size:
                 x, y = (y, x) if extents(y.shape) == size and function in COMMUTATIVE else (self.expand(x, shape), y)
             a, b = self.use(x).t, self.use(y).t
-            if count(y.shape) == 1:
-                t = self.by_element(lambda ctx, a: function(ctx, a, b), a)
-            else:
-                t = function(self.ctx, a, b)
+            alone = count(y.shape) == 1
+            t = self.by_element(lambda ctx, v: function(ctx, v, b), a) if alone else function(self.ctx, a, b)
             return self.like(t, shape, dtype or x.dtype, bounds)
         own = [(1,) * (len(shape) - len(v.shape)) + tuple(v.shape) for v in (x, y)]
         merged = collapse([*own, shape])

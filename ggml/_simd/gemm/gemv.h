@@ -297,8 +297,8 @@ static void gemv_by_rows(const gemm *g, const gemv_vectors *v, const gemv_stream
 }
 
 /* The rows of a piece. Threads end at about the same time if pieces are small; each should take about a microsecond, as
- * claiming one takes a tenth of that. There are so few that a thread's own follow one another: at the end of a run of
- * memory what was prefetched behind it is lost. */
+ * claiming one takes a tenth of that. There are so few that a thread's own follow one another: what is prefetched
+ * behind the end of a run of memory is lost, unless it is what the thread reads next (gemv_stream). */
 static int64_t gemv_piece(int nth, const gemm *g, int64_t step) {
     if (nth == 1) return g->m;
     if (g->a.pack != pack_along_k) return gg_ceil_div(g->m * g->ne2 * g->ne3, nth * 2 * 64) * 64;

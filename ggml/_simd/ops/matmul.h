@@ -103,12 +103,13 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
     return ok ? GGML_STATUS_SUCCESS : gg_no_memory(dst, "no memory for panels");
 }
 
-/* The pieces of a matrix whose rows are contiguous and multiplied by a few vectors. */
+/* The pieces of a matrix whose rows are contiguous and multiplied by a few vectors. Small ones are not looked at: a
+ * plan of many of them would take longer to make. */
 static gg_pieces matmul_pieces(const gg_kernels *kernels, const ggml_tensor *dst, int nth) {
     const ggml_tensor *const a = dst->src[0];
     const gg_pieces none = {0, 0};
-    if (dst->ne[1] > GEMV_MAX_N || dst->ne[2] * dst->ne[3] != 1 || gg_is_empty(dst) || !pack_type_ok(kernels, a->type)
-        || !gg_is_float(dst->src[1]->type)) return none;
+    if ((size_t)a->ne[1] * a->nb[1] < GG_PREFETCH_FAR || dst->ne[1] > GEMV_MAX_N || dst->ne[2] * dst->ne[3] != 1
+        || gg_is_empty(dst) || !pack_type_ok(kernels, a->type) || !gg_is_float(dst->src[1]->type)) return none;
     const gemm g = matmul_problem(kernels, dst, 0);
     const bool few = few_fits(&g);
     if (g.a.data != a->data || g.a.pack != pack_along_k || !(few || gemv_fits(&g))) return none;

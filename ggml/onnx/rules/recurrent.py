@@ -134,10 +134,8 @@ def is_one_node(b, node, r, steps, batch):
 
     Products of many rows take less time as nodes, and so does one step.
     """
-    plain, given = (
-        {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}.get(node.op),
-        node.attr("activations"),
-    )
+    plain = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}.get(node.op)
+    given = node.attr("activations")
     other = node.attr("clip") or node.attr("input_forget", 0) or b.trains or not isinstance(r, Known)
     if not plain or other or given and given != plain * r.shape[0]:
         return False
@@ -152,15 +150,16 @@ def whole(b, node, x, w, r, bias, state):
     if bias is not None:
         gates = b.add(gates, b.reshape(first_bias(b, bias, wide, after), (directions * wide,)))
     h, more = state
+    ends = 2 if kind == "LSTM" else 1  # lines of the result after the steps: the last state, and the last cell
     if kind == "GRU":
         kind += ", reset after" if after else ""
         more = b.full((directions, wide), 0, F32) if bias is None else b.slice(bias, -1, wide, wide)
-    size, lines = directions * batch * hidden, steps + (2 if kind == "LSTM" else 1)
+    size, lines = directions * batch * hidden, steps + ends
     operands = [b.contiguous(v).t for v in (gates, b.move(r, -1, -2), h, more)]
     backwards = np.array([directions == 1 and node.attr("direction", "forward") == "reverse"], np.int32)
     t = b.compiled(size, lines, recurrence.FUNCTIONS[kind], True, *operands, data=backwards)
     y = Tensor(t, (lines, size), F32)
-    last = [b.reshape(b.entry(y, 0, steps + i), (directions, batch, hidden)) for i in range(2 if kind == "LSTM" else 1)]
+    last = [b.reshape(b.entry(y, 0, steps + i), (directions, batch, hidden)) for i in range(ends)]
     return b.reshape(b.slice(y, 0, 0, steps), (steps, directions, batch, hidden)), *last
 
 
