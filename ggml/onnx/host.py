@@ -99,7 +99,9 @@ def made(node):
         return lambda x: unsigned(x, dtype) if x.dtype.kind == "f" else others(x)
     if node.op == "Cast" and node.attr("to") in CAST:  # of shapes, in less time
         to, rest = CAST[node.attr("to")], by_reference(node)
-        return lambda x: x.astype(to) if x.dtype.kind in "bi" else rest(x)
+        return lambda x: x.astype(to) if x.dtype.kind in "bi" or x.dtype == np.float32 else rest(x)
+    if node.op == "DequantizeLinear":
+        return floats(node)
     if node.op == "GatherElements":  # the reference does not return for an index far out of range
         return lambda x, index: np.take_along_axis(x, index, node.attr("axis", 0))
     return directly(node) or by_reference(node)
@@ -107,19 +109,14 @@ def made(node):
 
 def directly(node):
     """The function of a node that NumPy computes, or None; what it does not take goes to the reference."""
-    function: Any = DIRECT.get(node.op) or OF_FLOATS.get(node.op)
-    if node.op == "Einsum" and node.attr("equation"):
-        function = functools.partial(contracted, node.attr("equation").strip())
-    elif node.op == "Gather":
-        function = functools.partial(np.take, axis=node.attr("axis", 0))
+    function: Any = MADE[node.op](node) if node.op in MADE else DIRECT.get(node.op) or OF_FLOATS.get(node.op)
     if function is None:
         return None
-    others = by_reference(node)
-    types, alike = PLAIN[-1:] if node.op in OF_FLOATS else PLAIN, ALIKE.get(node.op, slice(None))
+    others, types = by_reference(node), PLAIN[-1:] if node.op in OF_FLOATS else PLAIN
 
     def quickly(*values):
         dtypes = [getattr(v, "dtype", None) for v in values]
-        if set(dtypes[alike]) in types and all({t} in PLAIN for t in dtypes):
+        if set(dtypes[:1] if node.op in MADE else dtypes) in types and all({t} in PLAIN for t in dtypes):
             with contextlib.suppress(TypeError, ValueError, LookupError, ArithmeticError):  # the reference says why
                 return function(*values)
         return others(*values)
@@ -127,9 +124,77 @@ def directly(node):
     return quickly
 
 
+def contraction(node):
+    return functools.partial(contracted, node.attr("equation").strip())
+
+
 def contracted(equation, *values):
     """numpy.einsum, which looks for the best order only where there is much to compute."""
     return np.einsum(equation, *values, optimize=sum(v.size for v in values) > 1 << 12)
+
+
+def reduction(ufunc):
+    """A function that makes those of nodes which combine elements along axes."""
+
+    def make(node):
+        given, kept, whole = node.attr("axes"), bool(node.attr("keepdims", 1)), not node.attr("noop_with_empty_axes", 0)
+
+        def function(x, axes=None):
+            chosen = given if axes is None else axes.tolist()
+            if not chosen:
+                return ufunc.reduce(x, axis=None, dtype=x.dtype, keepdims=kept) if whole else x
+            return ufunc.reduce(x, axis=tuple(chosen), dtype=x.dtype, keepdims=kept)
+
+        return function
+
+    return make
+
+
+def top(node):
+    """The function of a TopK of integers; of equal ones, the first come first."""
+    axis, largest = node.attr("axis", -1), node.attr("largest", 1)
+
+    def function(x, k):
+        if x.dtype.kind != "i" or not 0 <= k.item() <= x.shape[axis]:
+            raise TypeError("no integers, or not as many")
+        order = np.argsort(~x if largest else x, axis, kind="stable")
+        order = np.take(order, range(k.item()), axis)
+        return np.take_along_axis(x, order, axis), order
+
+    return function
+
+
+def is_plain(node, x, scale, *zero):
+    """Whether a DequantizeLinear makes floats of integers with one scale, or with one for each entry of an axis."""
+    if x.dtype not in CODES or scale.dtype != np.float32 or node.attr("block_size", 0) or node.attr("output_dtype", 0):
+        return False
+    entries, types = x.shape[node.attr("axis", 1) :][:1], all(z.dtype == x.dtype for z in zero)
+    return types and all(n.size == 1 or n.shape == entries for n in (scale, *zero))
+
+
+def alongside(x, rank, axis):
+    """A vector in the shape of a rank that is broadcast along all axes but one."""
+    shape = [1] * rank
+    shape[axis] = -1
+    return x.reshape(shape)
+
+
+def floats(node):
+    """The function of a DequantizeLinear."""
+    others, axis = by_reference(node), node.attr("axis", 1)
+
+    def function(x, *numbers):
+        numbers = tuple(n for n in numbers if n is not None)
+        if not is_plain(node, x, *numbers):
+            return others(x, *numbers)
+        scale, *zero = [n.reshape(()) if n.size == 1 else alongside(n, x.ndim, axis) for n in numbers]
+        y = x.astype(np.float32)
+        for z in zero:
+            y -= z.astype(np.float32)
+        y *= scale
+        return y
+
+    return function
 
 
 def ranged(start, limit, delta):
@@ -199,10 +264,6 @@ def call(node, values):
 # Functions of NumPy that give what the reference gives for operands of one type of PLAIN, in a tenth of the time:
 # a recipe calls them for each length that is new
 DIRECT = {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "Equal": np.equal,
     "Less": np.less,
     "LessOrEqual": np.less_equal,
     "Greater": np.greater,
@@ -213,8 +274,17 @@ DIRECT = {
     "Neg": np.negative,
     "Abs": np.abs,
     "Range": ranged,
-    "Where": np.where,
+    "Max": lambda *values: functools.reduce(np.maximum, values),
+    "Min": lambda *values: functools.reduce(np.minimum, values),
 }
-ALIKE = {"Where": slice(1, None), "Gather": slice(1)}  # the operands of one type, if these are not all
-OF_FLOATS = {"Sin": np.sin, "Cos": np.cos, "Exp": np.exp, "Sqrt": np.sqrt}
+OF_FLOATS = {"Sin": np.sin, "Cos": np.cos, "Exp": np.exp, "Sqrt": np.sqrt, "Div": np.divide, "MatMul": np.matmul}
+MADE = {  # from a node; the first operand is of a type of PLAIN
+    "Einsum": contraction,
+    "ReduceMax": reduction(np.maximum),
+    "ReduceMin": reduction(np.minimum),
+    "ReduceProd": reduction(np.multiply),
+    "ReduceSum": reduction(np.add),
+    "TopK": top,
+}
 PLAIN = [{np.dtype(t)} for t in (np.bool_, np.int32, np.int64, np.float32)]
+CODES = {np.dtype(t) for t in (np.int8, np.uint8, np.int16, np.uint16, np.int32)}  # that DequantizeLinear reads

@@ -23,7 +23,7 @@ import numpy as np
 from onnx import TensorProto
 
 from .graph import Node
-from .values import F32, Known, is_float
+from .values import F32, Known, count, is_float
 
 X = np.poly1d([1, 0])
 GELU = {
@@ -281,7 +281,7 @@ def product_of_bytes(r, node):
     """DequantizeLinear, then a product with weights that DequantizeLinear made of constants: of the integers."""
     x, w = r.maker(node.inputs[0], "DequantizeLinear"), r.constant(node.inputs[1])
     codes = w is not None and w.tensors.get("codes")
-    if not x or not codes or not w.array.size:
+    if not x or not codes or not count(w.shape):
         return None
     (weights, scale, zero, axis), channels = codes, {"Conv": 0, "MatMul": 1}.get(node.op, 1)
     if node.op == "Gemm":
@@ -353,7 +353,7 @@ def scaled_convolution(r, node):
         return None
     conv = r.maker(line[0], "Conv")
     w = conv and r.constant(conv.inputs[1])
-    if not w or not r.alone(conv) or not w.array.size or w.dtype != F32 or line[3] > len(w.shape):
+    if not w or not r.alone(conv) or not count(w.shape) or w.dtype != F32 or line[3] > len(w.shape):
         return None
     bias = conv.inputs[2] if len(conv.inputs) > 2 else ""
     if bias and r.constant(bias) is None:

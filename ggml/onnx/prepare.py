@@ -12,7 +12,7 @@ import numpy as np
 from . import host
 from .graph import Graph, Node
 from .patterns import rewrite
-from .values import Known
+from .values import F32, Known
 
 CLASSIFIERS = {f"ai.onnx.ml.{kind}Classifier" for kind in ("Linear", "SVM", "TreeEnsemble")}
 
@@ -83,15 +83,36 @@ def fold(nodes, known, engine):
         if node.op == "Identity" and known.get(source) is not None and name:
             known[name] = known[source]  # its array and tensors are there once
             continue
-        control, arrays = getattr(engine.rules.get(node.op), "expands", False), None
+        control, results = getattr(engine.rules.get(node.op), "expands", False), None
         if not (node.op in host.RANDOM or control or any(known.get(n) is None for n in node.uses())):
             with contextlib.suppress(host.HostError):
-                arrays = host.evaluate(node, [known[n].array if n else None for n in node.inputs])
-        if arrays is not None and all(isinstance(a, np.ndarray) and a.dtype.kind not in "OUS" for a in arrays):
-            operands = [known.get(n) for n in node.inputs]
-            known.update((n, Known(a, engine.arena)) for n, a in zip(node.outputs, arrays) if n)
-            if node.op == "DequantizeLinear" and node.outputs[0]:
-                known[node.outputs[0]].tensors["codes"] = *operands[:2], [*operands, None][2], node.attr("axis", 1)
-        else:
+                results = results_of(node, [known[n] if n else None for n in node.inputs], engine.arena)
+        if results is None:
             rest.append(node)
+        else:
+            known.update((n, v) for n, v in zip(node.outputs, results) if n)
     return rest
+
+
+def results_of(node, operands, arena):
+    """The Known results of a node for Known operands (None for omitted ones), or None if they are no tensors."""
+    if node.op == "DequantizeLinear":
+        return [floats_of(node, operands, arena)]
+    arrays = host.evaluate(node, [None if v is None else v.array for v in operands])
+    if not all(isinstance(a, np.ndarray) and a.dtype.kind not in "OUS" for a in arrays):
+        return None
+    return [Known(a, arena) for a in arrays]
+
+
+def floats_of(node, operands, arena):
+    """What a DequantizeLinear makes, at once or when something reads it: most products read the codes instead."""
+
+    def make():
+        return host.evaluate(node, [None if v is None else v.array for v in operands])[0]
+
+    if host.is_plain(node, *(v.array for v in operands if v is not None)):
+        known = Known.later(make, operands[0].shape, F32, arena)
+    else:
+        known = Known(make(), arena)
+    known.tensors["codes"] = *operands[:2], [*operands, None][2], node.attr("axis", 1)
+    return known

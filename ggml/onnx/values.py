@@ -150,19 +150,39 @@ class Drive(Exception):
 class Known:
     """A value that is known when the graph is built: a constant, a shape, or what follows from them."""
 
-    __slots__ = ("held", "shape", "dtype", "arena", "tensors", "trace")
+    __slots__ = ("made", "make", "shape", "dtype", "arena", "tensors", "trace")
 
     def __init__(self, array, arena=None):
-        self.held, self.shape, self.dtype = array, array.shape, array.dtype  # held: unsigned bytes maybe less 128
+        self.made, self.shape, self.dtype = array, array.shape, array.dtype
+        self.make: Any = None  # what gives the array, as long as nothing has read it
         self.arena = arena  # where its tensors live, None: with the plan that uses it
         self.tensors: dict = {}  # by layout
         self.trace: Any = None  # a recording.Trace, if it depends on sizes for which a graph is recorded
+
+    @classmethod
+    def later(cls, make, shape, dtype, arena):
+        """A value whose array make() gives when something reads it."""
+        known = cls(np.broadcast_to(np.zeros((), dtype), shape), arena)
+        known.made, known.make = None, make
+        return known
+
+    @property
+    def held(self):
+        """The array; unsigned bytes maybe less 128."""
+        if self.make is not None:
+            self.made, self.make = self.make(), None
+        return self.made
+
+    @held.setter
+    def held(self, array):
+        self.made = array
 
     @property
     def array(self):
         if self.trace is not None:
             self.trace.read()
-        return self.held if self.held.dtype == self.dtype else self.held.view(self.dtype) ^ 128
+        held = self.held
+        return held if held.dtype == self.dtype else held.view(self.dtype) ^ 128
 
     def derived(self, key, function):
         """A Known value computed from this one by array -> array; that of a weight is made once for each key."""

@@ -237,6 +237,26 @@ def test_operators_of_bytes(op, vector):
     assert weights_are_bytes(ours, x)
 
 
+def test_floats_of_weights_are_made_where_something_reads_them():
+    """A product of bytes reads the codes."""
+    w = np.random.default_rng(2).integers(-128, 128, (24, N)).astype(np.int8)
+    nodes = [
+        ("QuantizeLinear", "x one middle", "q", {}),
+        ("DequantizeLinear", "q one middle", "d", {}),
+        ("DequantizeLinear", "w scale", "f", {"axis": 1}),
+        ("MatMul", "d f", "y", {}),
+    ]
+    constants = {"w": w, "one": np.float32(1), "middle": np.uint8(128), "scale": np.full(N, 0.5, np.float32)}
+    x = np.random.default_rng(3).integers(-128, 128, (7, 24)).astype(np.float32)
+    for read in (False, True):
+        more = [("Mul", "f one", "g", {})] * read
+        model = ggml.onnx.load(model_of([*nodes, *more], constants, ("n", 24), ["y", "g"][: 1 + read]))
+        got, *others = model.run(x)
+        near(got, x @ w * 0.5)
+        assert (model.program.known["f"].make is None) == read
+        assert all(np.array_equal(g, w * np.float32(0.5)) for g in others)
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.int8])
 def test_weights_of_bytes_are_held_once(kind):
     """In the memory of the tensor, which has unsigned bytes less 128. A second shape of the input uses it too."""
