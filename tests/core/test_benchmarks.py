@@ -134,6 +134,24 @@ def test_images_measures_both_types(tmp_path):
     assert set(json.loads(path.read_text())["tiny"]) == {"ggml F16", "ggml Q8_0"}
 
 
+def test_operations_are_those_of_onnx(load):
+    """onnx_operations.py; the reference takes minutes for a Resize."""
+    import numpy as np
+
+    reference = pytest.importorskip("onnx.reference")
+    import ggml.onnx
+
+    operations = load("onnx_operations")
+    cases = {name: make for name, make in operations.CASES.items() if not name.startswith("Resize")}
+    assert len(cases) > 20
+    for name, make in cases.items():
+        nodes, given, kept, outputs = make()
+        proto = operations.model_of(nodes, given, kept, outputs)
+        (wanted,) = reference.ReferenceEvaluator(proto).run(None, given)
+        (got,) = ggml.onnx.load(proto).run(given)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
 def test_flat_functions_compute_what_models_does(load, tmp_path):
     """flat_model.py in pieces, as a whole and again after clear(), against ggml.models."""
     import numpy as np

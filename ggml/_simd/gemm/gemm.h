@@ -12,8 +12,11 @@
  *   INT8_AHEAD  words of b between those that such a kernel reads and those that it prefetches from L2; 0: it does not.
  *   GEMV_MAX_N  the most columns for which a matrix of floats is multiplied without packing (gemv.h).
  *   GEMV_NR  the columns of the register tile of that product, which has four rows: the sums fit into the registers.
- *   IN_PLACE_MIN_N, IN_PLACE_MAX_N  columns by which a matrix of floats is multiplied in place (in_place.h); where
- *            IN_PLACE_MAX_N is 0, it never is.
+ *   IN_PLACE_MIN_N, IN_PLACE_MAX_N  columns by which a matrix of floats is multiplied in place (in_place.h), which only
+ *            some ISAs do; by n columns it must have IN_PLACE_K + IN_PLACE_K_OF_N * n elements of k.
+ *   IN_PLACE_FIFTHS  fifths of the lanes there that must have a column.
+ *   IN_PLACE_TILES, IN_PLACE_ROWS  the tiles there, and the most rows of one.
+ *   IN_PLACE_GROUP  rows that are multiplied by all panels there: they stay in the first cache.
  *   FEW_MAX_N  the most columns by which a quantised matrix is multiplied without panels of rows (int8_few.h), where
  *            its type allows that; 0: it never is.
  *   KC       elements of k that are unpacked at a time. It is a multiple of the block of every type, so that rows are

@@ -1,12 +1,17 @@
 /* A matrix of floats times a few dozen vectors. Packing the matrix would take as long as a part of the product, so its
  * rows are read where they are, and the vectors are packed instead: their elements are the lanes of a register tile,
- * and the elements of the rows are broadcast. */
+ * and the elements of the rows are broadcast. Where vectors are wide, packing is a small part of longer sums, too: the
+ * tile of gemm.h has few columns, and this one all of its lanes. */
 #ifndef GG_GEMM_IN_PLACE_H
 #define GG_GEMM_IN_PLACE_H
 #include "gemv.h"
 
+#ifndef IN_PLACE_TILES              /* the ISA multiplies no matrix in place */
+enum { IN_PLACE_MIN_N, IN_PLACE_MAX_N = 0, IN_PLACE_K = 0, IN_PLACE_K_OF_N = 0, IN_PLACE_FIFTHS = 0,
+       IN_PLACE_GROUP = 1, IN_PLACE_ROWS = 1 };
+#define IN_PLACE_TILES(F) F(2, 1) F(3, 1)
+#endif
 enum {
-    IN_PLACE_GROUP = 12,               /* rows that are multiplied by all panels; they stay in the first cache */
     IN_PLACE_LINE = 16,                /* floats of a line of the cache */
     IN_PLACE_PANELS = 256 << 10,       /* bytes of panels that are read for a group: they stay in the second cache */
     IN_PLACE_BYTES = 4 << 20,          /* most bytes of the panels of all of k */
@@ -17,8 +22,8 @@ enum {
  * prefetched to the second cache, in the order of addresses and evenly. */
 #define IN_PLACE_ARGS int64_t k, const float *panel, const char *a, size_t nb, float *sum, int64_t ld, bool add, \
                    const char *ahead, int lines
-GG_INLINE void in_place_step(const int v, const int rows, vf s[6][3], const float *panel, const char *a, size_t nb,
-                          int64_t i) {
+GG_INLINE void in_place_step(const int v, const int rows, vf s[IN_PLACE_ROWS][3], const float *panel, const char *a,
+                             size_t nb, int64_t i) {
     vf x[3];
     GG_UNROLL for (int j = 0; j < v; j++) x[j] = vf_load(panel + (i * v + j) * VW);
     GG_UNROLL for (int r = 0; r < rows; r++) {
@@ -27,7 +32,7 @@ GG_INLINE void in_place_step(const int v, const int rows, vf s[6][3], const floa
     }
 }
 GG_INLINE void in_place_tile(const int v, const int rows, IN_PLACE_ARGS) {
-    vf s[6][3];
+    vf s[IN_PLACE_ROWS][3];
     int64_t i = 0;
     const size_t row = (size_t)(k / IN_PLACE_LINE * IN_PLACE_LINE) * sizeof(float);
     const char *end = ahead + row;
@@ -45,19 +50,23 @@ GG_INLINE void in_place_tile(const int v, const int rows, IN_PLACE_ARGS) {
     GG_UNROLL for (int r = 0; r < rows; r++)
         GG_UNROLL for (int j = 0; j < v; j++) vf_store(sum + r * ld + j * VW, s[r][j]);
 }
-/* The tiles: two vectors of lanes and up to six rows, three and up to four; their sums fit into 12 registers. */
+/* The tiles: vectors of lanes, rows. Their sums fit into the registers. */
 typedef void (*in_place_fn)(IN_PLACE_ARGS);
-#define IN_PLACE_ALL(F) F(2, 1) F(2, 2) F(2, 3) F(2, 4) F(2, 5) F(2, 6) F(3, 1) F(3, 2) F(3, 3) F(3, 4)
 #define IN_PLACE(v, rows) \
     static void in_place_##v##_##rows(IN_PLACE_ARGS) { \
         in_place_tile(v, rows, k, panel, a, nb, sum, ld, add, ahead, lines); \
     }
-IN_PLACE_ALL(IN_PLACE)
+IN_PLACE_TILES(IN_PLACE)
 #undef IN_PLACE
 #define IN_PLACE(v, rows) [v][rows] = in_place_##v##_##rows,
-static const in_place_fn in_place_table[4][7] = {IN_PLACE_ALL(IN_PLACE)};
+static const in_place_fn in_place_table[4][IN_PLACE_ROWS + 1] = {IN_PLACE_TILES(IN_PLACE)};
 #undef IN_PLACE
-static inline int64_t in_place_rows(int v) { return v == 2 ? 6 : 4; }
+/* The most rows that a tile of v vectors has, of `left` ones. */
+static inline int64_t in_place_rows(int64_t v, int64_t left) {
+    int64_t rows = gg_min(left, IN_PLACE_ROWS);
+    while (!in_place_table[v][rows]) rows--;
+    return rows;
+}
 
 typedef struct in_place_plan {
     int64_t lanes, vectors;         /* of the vectors, padded; vectors of lanes */
@@ -65,10 +74,13 @@ typedef struct in_place_plan {
     int64_t piece;                  /* rows that a thread claims */
     int64_t calls;                  /* of tiles for a group */
 } in_place_plan;
+/* Vectors of lanes of the panel that begins with vector v. */
+static inline int in_place_width(const in_place_plan *p, int64_t v) { return v == 0 && p->vectors % 2 ? 3 : 2; }
 /* Packing costs more than the sums' way through memory if products are long and vectors few. */
 static inline bool in_place_fits(const gemm *g) {
     const int64_t least = g->k < GEMV_LONG_K ? GEMV_MAX_VECTORS + 1 : IN_PLACE_MIN_N;
-    return g->n >= least && g->n <= IN_PLACE_MAX_N && 2 * g->n <= g->k && g->a.type == GGML_TYPE_F32
+    return g->n >= least && g->n <= IN_PLACE_MAX_N && g->k >= IN_PLACE_K + IN_PLACE_K_OF_N * g->n
+        && 5 * g->n >= IN_PLACE_FIFTHS * VW * gg_ceil_div(g->n, VW) && g->a.type == GGML_TYPE_F32
         && g->a.pack == pack_along_k && g->b.pack != pack_blocks_along_i && g->c_m == sizeof(float) && !g->c_at
         && !g->add && g->n * g->k * (int64_t)sizeof(float) <= IN_PLACE_BYTES;
 }
@@ -78,11 +90,11 @@ static inline in_place_plan in_place_plan_of(const gemm *g, int nth) {
     p.lanes = p.vectors * VW;
     p.depth = gg_max(IN_PLACE_PANELS / (int64_t)sizeof(float) / p.lanes / KC, 1) * KC;
     p.piece = gg_max(gg_min(groups / (16 * nth), IN_PLACE_PIECE), 1) * IN_PLACE_GROUP;
-    p.calls = p.vectors / 2 * 2 + p.vectors % 2;    /* an odd number: one panel has three vectors and takes three */
+    p.calls = 0;
+    for (int64_t v = 0, width; v < p.vectors; v += width)
+        p.calls += IN_PLACE_GROUP / in_place_rows(width = in_place_width(&p, v), IN_PLACE_GROUP);
     return p;
 }
-/* Vectors of lanes of the panel that begins with vector v. */
-static inline int in_place_width(const in_place_plan *p, int64_t v) { return v == 0 && p->vectors % 2 ? 3 : 2; }
 
 /* The panels of all of k, depth by depth. */
 static void in_place_pack(const gemm *g, const in_place_plan *p, float *out) {
@@ -105,12 +117,12 @@ static void in_place_group(const gemm *g, const in_place_plan *p, int64_t i0, in
     for (int64_t r = 0; r < next; r++) __builtin_prefetch(a + (size_t)(m + IN_PLACE_GROUP + r) * g->a.nb_i);
     for (int64_t v = 0, width; v < p->vectors; v += width, panel += kn * width * VW) {
         width = in_place_width(p, v);
-        const int64_t step = in_place_rows((int)width);
-        for (int64_t r = 0; r < m; r += step, row += each) {
+        for (int64_t r = 0, rows; r < m; r += rows, row += each) {
             const int lines = (int)gg_max(gg_min(next - row, each), 0);
-            in_place_table[width][gg_min(step, m - r)](kn, panel, a + (size_t)r * g->a.nb_i, g->a.nb_i,
-                                                    sums + r * p->lanes + v * VW, p->lanes, k > 0,
-                                                    a + (size_t)(m + (lines ? row : 0)) * g->a.nb_i, lines);
+            rows = in_place_rows(width, m - r);
+            in_place_table[width][rows](kn, panel, a + (size_t)r * g->a.nb_i, g->a.nb_i,
+                                        sums + r * p->lanes + v * VW, p->lanes, k > 0,
+                                        a + (size_t)(m + (lines ? row : 0)) * g->a.nb_i, lines);
         }
     }
 }
