@@ -10,7 +10,7 @@ from .._enums cimport (
     GGML_OP_ADD, GGML_OP_ADD1, GGML_OP_CLAMP, GGML_OP_CLAMP_BACK, GGML_OP_COS, GGML_OP_DIV, GGML_OP_EQUAL,
     GGML_OP_ERF, GGML_OP_FMOD, GGML_OP_LEAKY_RELU, GGML_OP_LESS, GGML_OP_LOG, GGML_OP_MAXIMUM, GGML_OP_MINIMUM,
     GGML_OP_MUL, GGML_OP_PRELU, GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT,
-    GGML_OP_SUB, GGML_UNARY_OP_STEP,
+    GGML_OP_SUB, GGML_UNARY_OP_RELU, GGML_UNARY_OP_STEP,
 )
 from .._graph.grad cimport Backward, gradients
 from .._params cimport (
@@ -933,10 +933,12 @@ cdef int grad_prelu(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef ggml_tensor *y = t.src[1]
     b.require_not_overwritten(t, x)
     b.require_not_overwritten(t, y)
-    cdef ggml_tensor *below = unary(b.ctx, GGML_UNARY_OP_STEP, neg(b.ctx, x), False)
+    cdef ggml_tensor *below
     if b.needs(y):
-        b.add(y, sum_to_shape(b.ctx, mul(b.ctx, mul(b.ctx, g, below), x), y))
+        below = neg(b.ctx, unary(b.ctx, GGML_UNARY_OP_RELU, neg(b.ctx, x), False))
+        b.add(y, sum_to_shape(b.ctx, mul(b.ctx, g, below), y))
     if b.needs(x):
+        below = unary(b.ctx, GGML_UNARY_OP_STEP, neg(b.ctx, x), False)
         b.add(x, add(b.ctx, mul(b.ctx, g, scale(b.ctx, below, -1, 1, False)), mul(b.ctx, mul(b.ctx, g, below), y)))
     return 0
 

@@ -211,6 +211,14 @@ def test_parameter_shared_by_branches(ctx):
             close(grad(graph, a), difference(f, x), 1e-5, name)
 
 
+def test_slopes_get_no_gradient_from_positive_infinity(ctx):
+    x = tensor(ctx, np.array([np.inf, -2, 3, 1e38]), "F32")
+    slopes = parameter(ctx, np.array([0.5]))
+    graph = backward(ctx, weighted(ctx, ggml.ext.prelu(ctx, x, slopes), np.array([0, 3, 1, 1])))
+    run(ctx, graph)
+    np.testing.assert_array_equal(grad(graph, slopes).ravel(), [-6])
+
+
 def test_parameters_and_gradients_in_several_contexts():
     with context() as weights, context() as ctx:
         x, y = rand(3, 4, seed=1), rand(2, 4, seed=2)
