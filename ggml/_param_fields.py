@@ -88,6 +88,7 @@ FIELDS = {
         ("prec", "i", None),
         ("hint", "i", None),
         ("offset", "i", None),
+        ("whole", "i", None),
     ),
     "paged_attn": (
         ("factor", "f", None),

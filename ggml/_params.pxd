@@ -90,6 +90,7 @@ cdef extern from "runtime/engine.h" nogil:
         int32_t prec
         int32_t hint
         int32_t offset
+        int32_t whole
     gg_mul_mat_params *mul_mat_params(const ggml_tensor *t)
     ctypedef struct gg_paged_attn_params:
         float factor

@@ -40,17 +40,20 @@ def mills(v):
     return (t + 3.5) * tails * np.exp(t * t / 2)
 
 
-def tail_log(u):
-    """(log2(Phi(-t) exp(t^2 / 2)) + 2.40625) / u for t = 1.70509565 + u"""
+def tail_log(centre, constant):
+    """The function u -> (log2(Phi(-t) exp(t^2 / 2)) - constant) / u for t = centre + u"""
 
     def log_mills(t):
         return np.log2([math.erfc(s / math.sqrt(2)) / 2 for s in t]) + t * t / (2 * LN2)
 
-    near = np.abs(u) < 1e-3
-    far = np.where(near, 1e-3, u)
-    before, at, after = log_mills(1.70509565 + np.array([-1e-3, 0, 1e-3]))
-    bend = (before - 2 * at + after) / 2e-6
-    return np.where(near, (after - before) / 2e-3 + bend * u, (log_mills(1.70509565 + far) + 2.40625) / far)
+    def fitted(u):
+        near = np.abs(u) < 1e-3
+        far = np.where(near, 1e-3, u)
+        before, at, after = log_mills(centre + np.array([-1e-3, 0, 1e-3]))
+        bend = (before - 2 * at + after) / 2e-6
+        return np.where(near, (after - before) / 2e-3 + bend * u, (log_mills(centre + far) - constant) / far)
+
+    return fitted
 
 
 complement = np.vectorize(math.erfc, otypes=[float])
@@ -80,8 +83,11 @@ FITS = {
         "c[] = {0.398942292f", 0, half_erf,
         lambda x: np.sqrt(x) / (0.5 - np.sqrt(x) * half_erf(x)), (0, 0.49)),
     "Phi(-t) exp(t^2 / 2) = 2^(u p(u) - 2.40625), u = t - 1.70509565": (
-        "float p[] = {-0.59103775f", 0, tail_log, lambda u: LN2 * np.maximum(np.abs(u), 0.01),
+        "gg_tail_near[] =", 0, tail_log(1.70509565, -2.40625), lambda u: LN2 * np.maximum(np.abs(u), 0.01),
         (-1.70509565, 5.5 - 1.70509565)),
+    "Phi(-t) exp(t^2 / 2) = 2^(u p(u) - 4.54522705078125), u = t - 9.2083292": (
+        "gg_tail_far[] =", 0, tail_log(9.2083292, -4.54522705078125), lambda u: LN2 * np.maximum(np.abs(u), 0.01),
+        (5.5 - 9.2083292, 14.5 - 9.2083292)),
     "2^x = 1 + x p(x), of 7 coefficients": (
         "e[] = {1, 0.693147182f", 1, taylor(lambda k: LN2 ** (k + 1) / math.factorial(k + 1)),
         lambda x: x / np.exp2(x), (-1 / 2, 1 / 2)),

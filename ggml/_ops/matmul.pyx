@@ -2,8 +2,8 @@
 from libc.stdint cimport int64_t
 
 from .._core cimport (
-    arg_context, arg_int32, arg_tensor, enter, fail, gg_same_shape, ggml_context, ggml_tensor, node_append, node_init,
-    tensor_text, wrap_tensor,
+    arg_context, arg_int32, arg_tensor, enter, fail, gg_is_float, gg_same_shape, ggml_context, ggml_tensor, node_append,
+    node_init, tensor_text, wrap_tensor,
 )
 from .._enums cimport (
     GGML_OP_MUL_MAT, GGML_OP_MUL_MAT_ID, GGML_OP_MUL_MAT_ID_BACK, GGML_OP_MUL_MAT_ID_BACK_AS, GGML_OP_OUT_PROD,
@@ -87,6 +87,32 @@ def ext_mul_mat_i8(ctx, a, b, offset=0):
         fail(ValueError, f"offset is {more}: need -255 to 255")
     cdef ggml_tensor *product = mul_mat(c, matrix, arg_tensor(b, b"b"))
     mul_mat_params(product).offset = more
+    return wrap_tensor(product)
+
+def ext_mul_mat_whole(ctx, a, b):
+    """Multiplies matrices of floats most of which are small whole numbers, such as those that quantisation makes.
+
+    In NumPy's order of dimensions, result = b @ a.T. Products of rows of a and b whose elements are whole numbers that
+    span at most 255 with 0 are exact sums of 32-bit integers, which are rounded to f32; others are multiplied in f32,
+    which takes longer than ggml_mul_mat. The gradient flows to a and b.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [k, n, ne2, ne3].
+        b: f32, f16 or bf16, [k, m, b2, b3]; b2 is a multiple of ne2 and b3 of ne3. Consecutive matrices of b
+            share one of a.
+    Returns:
+        f32 tensor [n, m, b2, b3].
+    Raises:
+        ValueError: the rows of a and b differ in length, b2 or b3 is not a multiple, or a type is not supported.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.mul_mat_whole")
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    if not gg_is_float(x.type):
+        fail(ValueError, f"a is {tensor_text(x)}: need f32, f16 or bf16")
+    cdef ggml_tensor *product = mul_mat(c, x, arg_tensor(b, b"b"))
+    mul_mat_params(product).whole = 1
     return wrap_tensor(product)
 
 def ggml_out_prod(ctx, a, b):

@@ -278,8 +278,12 @@ def without_zero(r, node):
 
 @pattern("Conv", "MatMul", "Gemm", gradients=False)
 def product_of_bytes(r, node):
-    """DequantizeLinear, then a product with weights that DequantizeLinear made of constants: of the integers."""
+    """DequantizeLinear, then a product with what DequantizeLinear made, of constants or not: of the integers."""
     x, w = r.maker(node.inputs[0], "DequantizeLinear"), r.constant(node.inputs[1])
+    y = r.maker(node.inputs[1], "DequantizeLinear") if node.op == "MatMul" else None
+    if x and y and all(single_scale(r, v) for v in (x, y)):
+        inputs = [name for v in (x, y) for name in [*v.inputs, ""][:3]]
+        return r.joined(node, "ggml.ByteMatMul", inputs, **node.attrs)
     codes = w is not None and w.tensors.get("codes")
     if not x or not codes or not count(w.shape):
         return None
@@ -296,6 +300,12 @@ def product_of_bytes(r, node):
     own = [v and r.named(v, f"{name}/{k}") for v, k in zip((weights, scale, zero), ("codes", "scale", "zero"))]
     inputs = [*x.inputs[:2], x.inputs[2] if len(x.inputs) > 2 else "", *(n or "" for n in own), *node.inputs[2:]]
     return r.joined(node, "ggml.Byte" + node.op, inputs, **node.attrs)
+
+
+def single_scale(r, node):
+    """Whether the scale and the zero point of DequantizeLinear are constant numbers."""
+    known = [r.constant(name) for name in node.inputs[1:3] if name]
+    return all(v is not None and v.array.size == 1 for v in known)
 
 
 def depthwise(node, w):

@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 import ggml  # noqa: E402
 import ggml.onnx  # noqa: E402
+from ggml._params import params_of  # noqa: E402
 
 N, STEP = 10, 0.05  # output channels, the scale of the result
 SHAPES = {
@@ -103,6 +104,63 @@ def test_pairs_fold_onto_products_of_bytes(op, kind, vector):
     np.testing.assert_allclose(y, wanted[0], rtol=1e-5, atol=1e-5 * np.abs(wanted[0]).max())
     near(z, wanted[1])
     assert weights_are_bytes(ours, x)
+
+
+def products_of_integers(model, x):
+    """For each product of the model whether it is one of whole numbers."""
+    graph = model.graph(x)
+    nodes = [ggml.ggml_graph_node(graph, i) for i in range(ggml.ggml_graph_n_nodes(graph))]
+    return [bool(params_of(t.contents).whole) for t in nodes if t.contents.op == ggml.GGML_OP_MUL_MAT]
+
+
+@pytest.mark.parametrize("rows, whole", [(70, True), (3, False)])
+@pytest.mark.parametrize("linear", [False, True], ids=["pairs", "QLinearMatMul"])
+def test_products_of_computed_codes(linear, rows, whole):
+    """Of computed operands, each with one scale: exact sums, unless there are few rows."""
+    constants = {k: v for k, v in constants_of((24, N), 1, np.uint8, False).items() if k[0] in "sz"}
+    quantised = [("QuantizeLinear", "x sx zx", "xq", {}), ("QuantizeLinear", "x sw zw", "wq", {})]
+    turned = ("Transpose", "wq", "tq", {"perm": [0, 2, 1]})
+    if linear:
+        last = [("QLinearMatMul", "xq sx zx tq sw zw sy zy", "yq", {}), ("DequantizeLinear", "yq sy zy", "y", {})]
+    else:
+        pairs = [("DequantizeLinear", "xq sx zx", "xf", {}), ("DequantizeLinear", "tq sw zw", "tf", {})]
+        last = [*pairs, ("MatMul", "xf tf", "y", {})]
+    model = model_of([*quantised, turned, *last], constants, (3, rows, 40), ["xq", "wq", "y"])
+    x = floats(3, rows, 40) / 4
+    ours = ggml.onnx.load(model, strict=True, threads=2)
+    xq, wq, y = ours.run(x)
+    a, b = xq.astype(np.int64) - int(constants["zx"]), wq.astype(np.int64) - int(constants["zw"])
+    wanted = (a @ b.swapaxes(1, 2)).astype(np.float32) * (constants["sx"] * constants["sw"])
+    if linear:
+        near(y, ((wanted / STEP).round() + 128).clip(0, 255).astype(np.float32) * np.float32(STEP) - 128 * STEP)
+    elif whole:
+        np.testing.assert_array_equal(y, wanted)
+    else:
+        np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+    assert products_of_integers(ours, x) == [whole]
+
+
+def test_products_of_computed_codes_with_scales():
+    """An operand with a scale for each row is one of floats."""
+    constants = constants_of((24, 70), 1, np.uint8, True)
+    model = model_of(
+        [
+            ("QuantizeLinear", "x sx zx", "xq", {}),
+            ("DequantizeLinear", "xq sx zx", "xf", {}),
+            ("Transpose", "x", "t", {"perm": [1, 0]}),
+            ("QuantizeLinear", "t sw zw", "tq", {"axis": 1}),
+            ("DequantizeLinear", "tq sw zw", "tf", {"axis": 1}),
+            ("MatMul", "xf tf", "y", {}),
+        ],
+        {k: v for k, v in constants.items() if k in ("sx", "zx", "sw", "zw")},
+        (70, 40),
+        "y",
+    )
+    x = floats(70, 40) / 4
+    ours = ggml.onnx.load(model, strict=True)
+    (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_allclose(ours.run(x)[0], wanted, rtol=1e-4, atol=1e-5)
+    assert products_of_integers(ours, x) == [False]
 
 
 def convolution_of_groups(groups, outputs, kind):

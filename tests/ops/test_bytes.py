@@ -73,8 +73,99 @@ def test_other_rows_are_multiplied_as_floats():
     assert not np.isfinite(product(np.ones((1, 3), np.int8), strange)).any()
 
 
+def whole_product(a, b, threads=1, permuted=False):
+    """The values of ggml.ext.mul_mat_whole of two arrays of up to four dimensions; permuted: k lies outermost."""
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    x, y = (from_numpy(np.ascontiguousarray(np.moveaxis(v, -1, 0)) if permuted else v, ctx) for v in (a, b))
+    if permuted:
+        order = {2: (1, 0, 2, 3), 3: (1, 2, 0, 3), 4: (1, 2, 3, 0)}[a.ndim]
+        x, y = (ggml.ggml_permute(ctx, t, *order) for t in (x, y))
+    z = ggml.ext.mul_mat_whole(ctx, x, y)
+    graph = ggml.ggml_new_graph(ctx)
+    ggml.ggml_build_forward_expand(graph, z)
+    assert ggml.ggml_graph_compute_with_ctx(ctx, graph, threads) == ggml.GGML_STATUS_SUCCESS
+    result = np.array(to_numpy(z)).reshape(z.contents.ne[3::-1])
+    ggml.ggml_free(ctx)
+    return result.reshape((*b.shape[:-1], a.shape[-2]))
+
+
+@pytest.mark.parametrize("permuted", (False, True))
+@pytest.mark.parametrize(
+    "k, n, m, of_a, of_b",
+    [
+        (1, 1, 1, (), ()),
+        (3, 5, 1, (), ()),
+        (65, 70, 20, (), ()),
+        (64, 33, 13, (2,), (6,)),  # three matrices of b share one of a
+        (130, 40, 190, (2, 1), (2, 3)),  # threads make the codes together
+    ],
+)
+def test_matrices_of_whole_numbers_are_multiplied_exactly(k, n, m, of_a, of_b, permuted):
+    dice = np.random.default_rng(k + n)
+    for low in (0, -128, -255):
+        a = dice.integers(low, low + 256, (*of_a, n, k)).astype(np.float32)
+        b = dice.integers(-100, 156, (*of_b, m, k)).astype(np.float32)
+        matrices = a.astype(np.int64)
+        for axis in range(len(of_a)):
+            matrices = np.repeat(matrices, of_b[axis] // of_a[axis], axis)
+        wanted = b.astype(np.int64) @ matrices.swapaxes(-1, -2)
+        for threads in (1, 2):
+            np.testing.assert_array_equal(whole_product(a, b, threads, permuted), wanted.astype(np.float32))
+    halves = (v.astype(np.float16) for v in (a, b))
+    np.testing.assert_array_equal(whole_product(*halves, 2, permuted), wanted.astype(np.float32))
+
+
+def test_the_largest_sums_of_whole_numbers_do_not_overflow():
+    k = 1 << 14
+    a, b = np.full((2, k), 255, np.float32), np.full((3, k), -255, np.float32)
+    assert (whole_product(a, b) == -255 * 255 * k).all()
+    assert (whole_product(a, -b) == 255 * 255 * k).all()
+    a, b = np.full((2, k + 1), 255, np.float32), np.full((1, k + 1), -255, np.float32)
+    np.testing.assert_allclose(whole_product(a, b), -255.0 * 255 * (k + 1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("threads", (1, 2))
+def test_rows_of_other_numbers_among_whole_ones(threads):
+    dice = np.random.default_rng(1)
+    for a_row, b_row in ((3, None), (None, 5), (69, 199)):
+        a, b = (dice.integers(-90, 90, (n, 100)).astype(np.float32) for n in (70, 200))
+        if a_row is not None:
+            a[a_row] = dice.standard_normal(100)
+        if b_row is not None:
+            b[b_row, 0] = 300
+        wanted = b.astype(np.float64) @ a.astype(np.float64).T
+        np.testing.assert_allclose(whole_product(a, b, threads), wanted, rtol=1e-5, atol=0.02)
+    a[0, 0] = np.nan
+    got = whole_product(a, b, threads)
+    assert np.isnan(got[:, 0]).all() and np.isfinite(got[:, 1:]).all()
+
+
+def test_products_of_the_same_rows_share_their_codes():
+    """Threads make the codes of b once for products that follow one another, with matrices of either kind."""
+    dice = np.random.default_rng(2)
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    b = dice.integers(-100, 156, (300, 120)).astype(np.float32)
+    x, graph, results = from_numpy(b, ctx), ggml.ggml_new_graph(ctx), []
+    for offset in (0, 7, None, "floats", 3):
+        a = dice.integers(-128, 128, (200, 120))
+        if offset is None or offset == "floats":
+            product = ggml.ggml_mul_mat if offset else ggml.ext.mul_mat_whole
+            y = product(ctx, from_numpy(a.astype(np.float32), ctx), x)
+        else:
+            y = ggml.ext.mul_mat_i8(ctx, from_numpy(a.astype(np.int8), ctx), x, offset)
+            a = a + offset
+        results.append((y, b.astype(np.int64) @ a.T))
+        ggml.ggml_build_forward_expand(graph, y)
+    for _ in range(3):
+        assert ggml.ggml_graph_compute_with_ctx(ctx, graph, 2) == ggml.GGML_STATUS_SUCCESS
+        for y, wanted in results:
+            np.testing.assert_array_equal(to_numpy(y), wanted.astype(np.float32))
+    ggml.ggml_free(ctx)
+
+
 def test_no_elements():
     assert not product(np.zeros((3, 0), np.int8), np.zeros((2, 0), np.float32)).any()
+    assert not whole_product(np.zeros((3, 0), np.float32), np.zeros((2, 0), np.float32)).any()
 
 
 @pytest.mark.parametrize("channels", [610, 611])  # four times the sums fit into 32 bits; not any more
@@ -100,6 +191,8 @@ def test_mistakes():
     b = from_numpy(np.zeros((4, 3), np.float32), ctx)
     with pytest.raises(ValueError, match=r"^ggml\.ext\.mul_mat_i8: offset is 256"):
         ggml.ext.mul_mat_i8(ctx, a, b, 256)
+    with pytest.raises(ValueError, match=r"^ggml\.ext\.mul_mat_whole: a is .*i8"):
+        ggml.ext.mul_mat_whole(ctx, a, b)
     with pytest.raises(ValueError, match="contiguous rows"):
         ggml.ggml_mul_mat(ctx, ggml.ggml_transpose(ctx, from_numpy(np.zeros((3, 2), np.int8), ctx)), b)
     ggml.ggml_free(ctx)

@@ -129,6 +129,30 @@ def test_sign_of_zero(name, results):
         np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(SAMPLE[zeros]))
 
 
+@pytest.mark.parametrize("scale", [0.1, 0.0038751268, 1.0000001, 3e-30, 2e20, -0.7, 1e-39, np.inf])
+@pytest.mark.parametrize("low, high", [(0, 255), (-128, 127), (-32768, 32767)])
+def test_quotients_are_rounded_as_divisions(scale, low, high, ctx):
+    """ggml.ext.quantize_linear with one scale may multiply, but its results are those of a division."""
+    dice = np.random.default_rng(3)
+    scale = np.float32(scale)
+    with np.errstate(all="ignore"):
+        halves = (np.arange(-300, 300, dtype=np.float32) + np.float32(0.5)) * scale
+        steps = np.arange(-4, 5)[:, None] * np.spacing(np.where(np.isfinite(halves), halves, 1))
+        others = dice.uniform(-300, 300, 4001).astype(np.float32) * scale
+        edges = np.array([0, -0.0, np.inf, -np.inf, 1e-44, 1e38, -1e38], np.float32)
+        x = np.concatenate([(halves + steps).astype(np.float32).ravel(), others, edges, others * np.float32(1e6)])
+        for zero in (np.float32(3), None):
+            z = np.float32(zero or 0)
+            want = z + np.clip(np.round(x / scale), np.float32(low) - z, np.float32(high) - z)
+            operands = [v if v is None else ggml.utils.from_numpy(np.atleast_1d(v), ctx) for v in (x, scale, zero)]
+            out = ggml.ext.quantize_linear(ctx, *operands, low, high)
+            graph = graph_of(ctx, out)
+            for chosen in ISAS:
+                with isa(chosen):
+                    compute(ctx, graph)
+                np.testing.assert_array_equal(elements(out)[0, 0, 0], want, f"{scale} on {chosen}")
+
+
 def halves(bits, type):
     with np.errstate(invalid="ignore"):  # of signalling NaNs
         return (bits.view(np.float16) if type == "F16" else from_bf16(bits)).astype(np.float64)

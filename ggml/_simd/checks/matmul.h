@@ -18,6 +18,8 @@ CHECK(MUL_MAT) {
     else
         REQUIRE(gg_is_float(a->type) || gg_types[a->type].quantized, "a is %s: need a float, quantised or i8 type",
                 SHAPE(a));
+    if (mul_mat_params(t)->whole)
+        REQUIRE(gg_is_float(a->type) && gg_contiguous(t), "a is %s: need floats, and a contiguous result", SHAPE(a));
     REQUIRE_FLOAT(b, "b");
     REQUIRE_F32(t, "result");
     REQUIRE(t->ne[0] == a->ne[1] && t->ne[1] == b->ne[1] && t->ne[2] == b->ne[2] && t->ne[3] == b->ne[3],

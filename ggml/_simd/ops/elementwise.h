@@ -49,8 +49,53 @@ static inline vf whole_units(vf x, vf s, vf z, const gg_quantize_linear_params *
 }
 GG_TILE_XZ(QUANTIZE, quantize_linear, whole_units(x, z, vf_zero(), k))
 GG_TILE_XYZ(QUANTIZE_ZERO, quantize_linear, whole_units(x, y, z, k))
+/* The same with one scale and one zero point. x times 1 / s is within 2^-12 of the rounded quotient where that is at
+ * most 2^10, so it has the same nearest integer unless it lies as close to a half. */
+enum { UNITS_MOST = 1000 };
+typedef struct gg_units_params { float scale, inverse, lo, hi, zero; } gg_units_params;
+static inline vf limited_units(vf n, const gg_units_params *k) {
+    return vf_add(vf_set1(k->zero), vf_max(vf_set1(k->lo), vf_min(vf_set1(k->hi), n)));
+}
+static void tile_UNITS(float *const *p, int64_t n, bool stream, const void *params) {
+    const float *const x = p[1];
+    gg_units_params k;
+    int64_t i = 0;
+    memcpy(&k, params, sizeof k);
+    const vf scale = vf_set1(k.scale), inverse = vf_set1(k.inverse), near = vf_set1(0.5f - 0x1p-12f);
+    const vf shift = vf_set1(0x1.8p23f);                 /* floats of this size are integers */
+    for (; i + 4 * VW <= n; i += 4 * VW) {
+        vf v[4];
+        vm all[4];
+        for (int j = 0; stream && j < 4 * VW; j += 16) prefetch_floats(x + i + j);
+        GG_FOUR(j) {
+            const vf a = vf_load(x + i + j * VW);
+            v[j] = vf_sub(vf_fma(a, inverse, shift), shift);
+            all[j] = vf_lt(vf_abs(vf_fnma(a, inverse, v[j])), near);
+        }
+        if (__builtin_expect(!vm_all(vm_and(vm_and(all[0], all[1]), vm_and(all[2], all[3]))), 0))
+            GG_FOUR(j) v[j] = vf_round(vf_div(vf_load(x + i + j * VW), scale));
+        GG_FOUR(j) gg_put(p[0] + i + j * VW, limited_units(v[j], &k), stream);
+    }
+    for (; i < n; i += VW) st(p[0] + i, limited_units(vf_round(vf_div(ld(x + i, n - i), scale)), &k), n - i);
+}
+/* A single element, or 0 without a tensor. */
+static inline float element_of(const ggml_tensor *t) {
+    float x = 0;
+    if (t) gg_to_floats(t->type, t->data, t->nb[0], 1, &x);
+    return x;
+}
 static int op_QUANTIZE_LINEAR(const gg_work *w, ggml_tensor *dst) {
-    return dst->src[2] ? gg_map_sources(w, dst, 3, tile_QUANTIZE_ZERO) : gg_map_sources(w, dst, 2, tile_QUANTIZE);
+    const ggml_tensor *const scale = dst->src[1], *const zero = dst->src[2];
+    if (gg_nelements(scale) == 1 && (!zero || gg_nelements(zero) == 1)) {
+        const gg_quantize_linear_params *const q = quantize_linear_params(dst);
+        const float s = element_of(scale), z = element_of(zero);
+        const gg_units_params k = {s, 1 / s, q->min - z, q->max - z, z * q->zero_factor};
+        if (fabsf(s) >= 0x1p-100f && fabsf(s) <= 0x1p100f && k.lo >= -UNITS_MOST && k.hi <= UNITS_MOST) {
+            ggml_tensor *t[] = {dst, dst->src[0]};
+            return gg_map(w, dst, t, 2, 1, false, tile_UNITS, &k);
+        }
+    }
+    return zero ? gg_map_sources(w, dst, 3, tile_QUANTIZE_ZERO) : gg_map_sources(w, dst, 2, tile_QUANTIZE);
 }
 
 #endif

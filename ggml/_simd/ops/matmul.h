@@ -79,11 +79,12 @@ static int64_t matmul_shared_bytes(const ggml_tensor *dst) {
 static bool matmul_shares(const ggml_tensor *dst, int nth) {
     const ggml_tensor *b = dst->src[1];
     const int64_t m = dst->ne[0], n = dst->ne[1], k = b->ne[dst->op == GGML_OP_OUT_PROD];
-    return nth > 1 && dst->ne[2] * dst->ne[3] == 1 && dst->src[0]->type != GGML_TYPE_I8 && n > GEMV_MAX_N
+    return nth > 1 && dst->ne[2] * dst->ne[3] == 1 && !bytes_fits(dst) && n > GEMV_MAX_N
         && m >= 2 * nth * MR && 8 * gg_ceil_div(m, VW) * n <= 9 * gg_ceil_div(n, VW) * m
         && n * k >= SHARED_LEAST && matmul_shared_bytes(dst) <= SHARED_MOST && !matmul_in_place(dst);
 }
 static size_t matmul_work(const ggml_tensor *dst, int nth) {
+    if (bytes_fits(dst)) return bytes_work_size(dst, nth);
     return matmul_shares(dst, nth) ? (size_t)matmul_shared_bytes(dst) : 0;
 }
 static size_t work_MUL_MAT(const ggml_tensor *dst, int nth) { return matmul_work(dst, nth); }
@@ -108,8 +109,9 @@ static int matmul_run(const gg_work *w, ggml_tensor *dst, int along) {
 static gg_pieces matmul_pieces(const gg_kernels *kernels, const ggml_tensor *dst, int nth) {
     const ggml_tensor *const a = dst->src[0];
     const gg_pieces none = {0, 0};
-    if ((size_t)a->ne[1] * a->nb[1] < GG_PREFETCH_FAR || dst->ne[1] > GEMV_MAX_N || dst->ne[2] * dst->ne[3] != 1
-        || gg_is_empty(dst) || !pack_type_ok(kernels, a->type) || !gg_is_float(dst->src[1]->type)) return none;
+    if (bytes_fits(dst) || (size_t)a->ne[1] * a->nb[1] < GG_PREFETCH_FAR || dst->ne[1] > GEMV_MAX_N
+        || dst->ne[2] * dst->ne[3] != 1 || gg_is_empty(dst) || !pack_type_ok(kernels, a->type)
+        || !gg_is_float(dst->src[1]->type)) return none;
     const gemm g = matmul_problem(kernels, dst, 0);
     const bool few = few_fits(&g);
     if (g.a.data != a->data || g.a.pack != pack_along_k || !(few || gemv_fits(&g))) return none;
@@ -156,7 +158,7 @@ static int outer_run(const gg_work *w, ggml_tensor *dst) {
 }
 
 static int op_MUL_MAT(const gg_work *w, ggml_tensor *dst) {
-    if (dst->src[0]->type == GGML_TYPE_I8 && !gg_is_empty(dst)) return bytes_run(w, dst);
+    if (bytes_fits(dst) && !gg_is_empty(dst)) return bytes_run(w, dst);
     return matmul_run(w, dst, 0);
 }
 static int op_OUT_PROD(const gg_work *w, ggml_tensor *dst) {

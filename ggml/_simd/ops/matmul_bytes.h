@@ -2,7 +2,8 @@
  * numbers whose range is 255 at most are multiplied exactly: their elements become codes, element = code + offset, and
  *     sum((a + p) * element) = sum(a * code) + offset * sum(a) + p * sum(element)
  * in int32. Where an ISA multiplies pairs of 16 bits, codes have 16 bits and the offset is 0. Other rows are multiplied
- * in f32. */
+ * in f32. With the parameter `whole`, a has floats, whose rows become bytes in the same way: p is a number of each row.
+ * Threads make the codes of a large b together. */
 #ifndef GG_OPS_MATMUL_BYTES_H
 #define GG_OPS_MATMUL_BYTES_H
 #include "../gemm/gemm.h"
@@ -12,6 +13,7 @@ enum {
     BYTES_K = 1 << 14,              /* most elements of a row: sums of 2^14 products of 383 and 255 fit into int32 */
     BYTES_LINE = 64,
     BYTES_NEAR = 1 << 17,           /* bytes of a matrix that is not prefetched */
+    BYTES_SHARED = 1 << 14,         /* least elements of b whose codes threads make together */
 #ifdef GG_VEC_PAIRS
     BYTES_PAIRS = 1,                /* codes have 16 bits */
     BYTES_N = VW == 16 ? 12 : 6,    /* columns of a register tile */
@@ -26,21 +28,39 @@ enum {
 #endif
 };
 
-typedef struct bytes_row {
-    const char *x;                  /* a row of b */
-    float *y;                       /* the column of the result */
-    int32_t add, offset;            /* what corrects the sums of products */
+typedef struct bytes_row {          /* of b */
+    int32_t offset, sum;            /* element - code; the sum of the elements */
     bool whole;
 } bytes_row;
 typedef struct bytes_work {
-    int64_t k, line, rows, words;   /* bytes of a line of codes; rows of b; 32-bit words of a row of a */
+    int64_t k, line, rows, words;   /* bytes of a line of codes; rows of b that a is multiplied with; 32-bit words of a
+                                     * row of a */
     size_t ahead;                   /* bytes between a row of a and what is prefetched; 0: a stays in the caches */
-    int32_t more;                   /* what is added to a */
+    int32_t more;                   /* what is added to a matrix of bytes */
     bytes_row *row;
-    uint8_t *codes;                 /* lines of codes; the codes of the last one are all 1: it sums the elements of a */
-    float *copies, *panel, *floats; /* rows of a; their words, transposed; a row of b */
+    uint8_t *codes;                 /* their lines of codes */
+    uint8_t *ones;                  /* a line of codes that are all 1: it sums the elements of a */
+    float *copies, *panel, *floats; /* rows of a; their words, transposed; a row of floats */
     int32_t *sums, *totals;         /* sums of products of BYTES_N columns; sums of the rows of a */
+    const int8_t *a;                /* the rows of a panel, and the bytes from one to the next */
+    size_t nb;
+    int32_t *from;                  /* what is added to the elements of each of its rows */
+    bool added;                     /* any of that is not 0 */
+    int8_t *narrow;                 /* of a matrix of floats: the bytes of a panel's rows */
+    bool whole;                     /* all of these are whole numbers */
 } bytes_work;
+/* What is added to the sums of products of a vector of rows of a, from row i of the panel on, and a row of b */
+static inline vi bytes_more(const bytes_work *q, const bytes_row *row, int i) {
+    const vi more = BYTES_PAIRS ? vi_set1(0) : vi_mul(vi_load(q->totals + i), vi_set1(row->offset));
+    return q->added ? vi_add(more, vi_mul(vi_load(q->from + i), vi_set1(row->sum))) : more;
+}
+/* Stores the floats of m sums. */
+static void bytes_store(const bytes_work *q, const bytes_row *row, const int32_t *sums, int64_t m, float *y) {
+    for (int i = 0; i < m; i += VW) {
+        const vf v = vi_to_vf(vi_add(vi_load(sums + i), bytes_more(q, row, i)));
+        if (m - i >= VW) vf_store(y + i, v); else vf_storen(y + i, v, (int)(m - i));
+    }
+}
 
 #ifdef GG_VEC_PAIRS
 /* The lanes of a vector are elements of k, so that rows of a are read as they are. A tile is two rows and up to BYTES_N
@@ -106,17 +126,17 @@ static inline void bytes_prefetch(const bytes_work *q, const char *x, size_t nb,
     for (int r = 0; r < 2; r++, x += nb)
         for (int64_t k = k0; k < k1; k += BYTES_LINE) __builtin_prefetch(x + k);
 }
-/* Sums of products of rows i0 to i0+m of a and columns j to j+n. */
-static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, int64_t j, int n) {
+/* The products of the m rows of a panel and rows j to j+n of b, which lie ldy floats apart. */
+static void bytes_products(const bytes_work *q, int64_t m, int64_t j, int n, float *y, int64_t ldy) {
     const bool all = n == q->rows;              /* otherwise the tiles of all columns share the prefetches of a row */
     const int64_t k0 = all ? 0 : q->k * j / q->rows, k1 = all ? q->k : q->k * (j + n) / q->rows;
     for (int64_t r = 0; r < m; r += bytes_rows(n)) {
         const int8_t *x[BYTES_M];
-        for (int i = 0; i < bytes_rows(n); i++)
-            x[i] = (const int8_t *)a->data + (size_t)(i0 + gg_min(r + i, m - 1)) * a->nb[1];
-        if (n > BYTES_FEW) bytes_prefetch(q, (const char *)x[0], a->nb[1], k0, k1);
+        for (int i = 0; i < bytes_rows(n); i++) x[i] = q->a + (size_t)gg_min(r + i, m - 1) * q->nb;
+        if (n > BYTES_FEW) bytes_prefetch(q, (const char *)x[0], q->nb, k0, k1);
         bytes_table[n](q, x, q->codes + j * q->line, q->sums + r);
     }
+    for (int l = 0; l < n; l++) bytes_store(q, &q->row[j + l], q->sums + l * MR, m, y + l * ldy);
 }
 #else
 /* acc + the four products of bytes of each lane */
@@ -130,11 +150,13 @@ GG_INLINE vi bytes_dot(vi acc, vi u, vi s) {
     return vi_add(acc, vi_mul(vi_and(u, vi_set1(255)), vi_sra(vi_shl(s, 24), 24)));
 #endif
 }
-/* Sums of products of a panel and n lines of codes. */
-GG_INLINE void bytes_tile(const int n, const bytes_work *q, const uint8_t *codes) {
+/* The products of a panel and n lines of codes, of the given rows of b, which lie ldy floats apart. Without them: sums
+ * of products of codes, which are stored as integers. */
+GG_INLINE void bytes_tile(const int n, const bytes_work *q, const uint8_t *codes, const bytes_row *row, float *y,
+                          int64_t ldy) {
     vi sum[BYTES_N][MV];
     GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = vi_set1(0);
+        GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = row ? bytes_more(q, row + j, i * VW) : vi_set1(0);
     const int32_t *a = (const int32_t *)q->panel;
     for (int64_t w = 0; w < q->words; w++, a += MR, codes += 4) {
         vi x[MV];
@@ -142,26 +164,35 @@ GG_INLINE void bytes_tile(const int n, const bytes_work *q, const uint8_t *codes
         GG_UNROLL for (int j = 0; j < n; j++) {
             int32_t word;
             memcpy(&word, codes + j * q->line, sizeof word);
-            const vi y = vi_set1(word);
-            GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = bytes_dot(sum[j][i], y, x[i]);
+            const vi b = vi_set1(word);
+            GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = bytes_dot(sum[j][i], b, x[i]);
         }
     }
     GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < MV; i++) vi_store(q->sums + j * MR + i * VW, sum[j][i]);
+        GG_UNROLL for (int i = 0; i < MV; i++) {
+            if (row) vf_store(y + j * ldy + i * VW, vi_to_vf(sum[j][i]));
+            else vi_store((int32_t *)y + j * ldy + i * VW, sum[j][i]);
+        }
 }
-static void bytes_tile_most(const bytes_work *q, const uint8_t *codes) { bytes_tile(BYTES_N, q, codes); }
-static void bytes_tile_4(const bytes_work *q, const uint8_t *codes) { bytes_tile(4, q, codes); }
-static void bytes_tile_1(const bytes_work *q, const uint8_t *codes) { bytes_tile(1, q, codes); }
+#define BYTES(name, n) \
+    static void bytes_tile_##name(const bytes_work *q, const uint8_t *codes, const bytes_row *row, float *y, \
+                               int64_t ldy) { \
+        bytes_tile(n, q, codes, row, y, ldy); \
+    }
+BYTES(most, BYTES_N)
+BYTES(4, 4)
+BYTES(1, 1)
+#undef BYTES
 
 /* The columns of the next tile. */
 static inline int64_t bytes_columns(int64_t left) { return left >= BYTES_N ? BYTES_N : left >= 4 ? 4 : 1; }
-/* Packs rows i0 to i0+m of a, and sums each. */
-static void bytes_pack(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m) {
+/* Packs the m rows of a panel, and sums each. */
+static void bytes_pack(const bytes_work *q, int64_t m) {
     for (int g = 0; g < MV; g++) {
         const float *row[VW];
         for (int i = 0; i < VW; i++) {
             char *const copy = (char *)q->copies + i * q->line;
-            const char *const x = (const char *)a->data + (size_t)(i0 + gg_min(g * VW + i, m - 1)) * a->nb[1];
+            const int8_t *const x = q->a + (size_t)gg_min(g * VW + i, m - 1) * q->nb;
             row[i] = (const float *)x;
             if (q->k % 4 == 0 && (uintptr_t)x % 4 == 0) continue;
             memcpy(copy, x, (size_t)q->k);
@@ -170,8 +201,7 @@ static void bytes_pack(const bytes_work *q, const ggml_tensor *a, int64_t i0, in
         }
         pack_transpose(row, q->words, q->panel + g * VW, MR);
     }
-    bytes_tile_1(q, q->codes + q->rows * q->line);
-    memcpy(q->totals, q->sums, MR * sizeof *q->totals);
+    bytes_tile(1, q, q->ones, NULL, (float *)q->totals, MR);
 }
 #ifdef GG_VEC_DOT
 /* Four rows x of a times a line of codes, and the sums of the rows, without packing: the lanes are elements of k. */
@@ -202,35 +232,59 @@ static void bytes_vector(const bytes_work *q, const int8_t *const *x, const uint
     }
 }
 #endif
-/* Sums of products of rows i0 to i0+m of a, which the first call for them packs, and columns j to j+n. */
-static void bytes_sums(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, int64_t j, int n) {
+/* The products of the m rows of a panel, which the first call for them packs, and rows j to j+n of b, which lie ldy
+ * floats apart. */
+static void bytes_products(const bytes_work *q, int64_t m, int64_t j, int n, float *y, int64_t ldy) {
+    const bytes_row *const row = q->row + j;
 #ifdef GG_VEC_DOT
     for (int64_t r = 0; q->rows == 1 && r < m; r += 4) {
         const int8_t *x[4];
-        for (int i = 0; i < 4; i++) x[i] = (const int8_t *)a->data + (size_t)(i0 + gg_min(r + i, m - 1)) * a->nb[1];
+        for (int i = 0; i < 4; i++) x[i] = q->a + (size_t)gg_min(r + i, m - 1) * q->nb;
         bytes_vector(q, x, q->codes, q->sums + r, q->totals + r);
     }
-    if (q->rows == 1) return;
+    if (q->rows == 1) {
+        bytes_store(q, row, q->sums, m, y);
+        return;
+    }
 #endif
-    if (!j) bytes_pack(q, a, i0, m);
-    (n == BYTES_N ? bytes_tile_most : n == 4 ? bytes_tile_4 : bytes_tile_1)(q, q->codes + j * q->line);
+    if (!j) bytes_pack(q, m);
+    const bool direct = m == MR;
+    float *const z = direct ? y : (float *)q->sums;
+    (n == BYTES_N ? bytes_tile_most : n == 4 ? bytes_tile_4 : bytes_tile_1)
+        (q, q->codes + j * q->line, row, z, direct ? ldy : MR);
+    for (int l = 0; !direct && l < n; l++) memcpy(y + l * ldy, z + l * MR, (size_t)m * sizeof *y);
 }
 #endif
 
+/* What is known of the k elements of a row: the smallest, the largest and 0 lie from least to most. */
+typedef struct { float least, most, sum; bool whole; } bytes_range;
+static bytes_range bytes_range_of(const float *x, int64_t k) {
+    vf low[2] = {vf_zero(), vf_zero()}, high[2] = {vf_zero(), vf_zero()}, sum[2] = {vf_zero(), vf_zero()};
+    vm all = vf_eq(low[0], low[0]);
+    int64_t i = 0;
+    for (; i + 2 * VW <= k; i += 2 * VW)
+        GG_UNROLL for (int j = 0; j < 2; j++) {
+            const vf v = vf_load(x + i + j * VW);
+            all = vm_and(all, vf_eq(vf_round(v), v));
+            low[j] = vf_min(low[j], v), high[j] = vf_max(high[j], v), sum[j] = vf_add(sum[j], v);
+        }
+    for (; i < k; i += VW) {
+        const vf v = ld(x + i, k - i);
+        all = vm_and(all, vf_eq(vf_round(v), v));
+        low[0] = vf_min(low[0], v), high[0] = vf_max(high[0], v), sum[0] = vf_add(sum[0], v);
+    }
+    bytes_range r = {.least = vf_hmin(vf_min(low[0], low[1])), .most = vf_hmax(vf_max(high[0], high[1])),
+                     .sum = vf_hsum(vf_add(sum[0], sum[1]))};       /* exact: less than 2^24 */
+    r.whole = vm_all(all) && k <= BYTES_K && r.least >= -255 && r.most <= 255 && r.most - r.least <= 255;
+    return r;
+}
 /* Makes the codes of a row of floats. */
 static void bytes_encode(const bytes_work *q, const float *x, uint8_t *codes, bytes_row *row) {
-    vf low = vf_zero(), high = vf_zero(), sum = vf_zero();
-    vm all = vf_eq(low, low);
-    for (int64_t i = 0; i < q->k; i += VW) {
-        const vf v = ld(x + i, q->k - i);
-        all = vm_and(all, vf_eq(vf_round(v), v));
-        low = vf_min(low, v), high = vf_max(high, v), sum = vf_add(sum, v);
-    }
-    const float least = vf_hmin(low), most = vf_hmax(high);
-    row->whole = vm_all(all) && q->k <= BYTES_K && least >= -255 && most <= 255 && most - least <= 255;
+    const bytes_range r = bytes_range_of(x, q->k);
+    *row = (bytes_row){.whole = r.whole};
     if (!row->whole) return;
-    row->offset = BYTES_PAIRS ? 0 : (int32_t)least + BYTES_SIGNED;
-    row->add = q->more * (int32_t)vf_hsum(sum);     /* the sum is exact: less than 2^24 */
+    row->offset = BYTES_PAIRS ? 0 : (int32_t)r.least + BYTES_SIGNED;
+    row->sum = (int32_t)r.sum;
     const vf from = vf_set1((float)row->offset);
     for (int64_t i = 0; i < q->k; i += VW) {
         const vi code = vf_to_vi(vf_sub(ld(x + i, q->k - i), from));
@@ -240,77 +294,148 @@ static void bytes_encode(const bytes_work *q, const float *x, uint8_t *codes, by
     const int64_t used = q->k * (BYTES_PAIRS + 1);
     memset(codes + used, 0, (size_t)(q->line - used));
 }
-/* Memory for all of it; false: there is none. */
-static bool bytes_prepare(const ggml_tensor *dst, bytes_work *q) {
-    const ggml_tensor *b = dst->src[1];
-    *q = (bytes_work){.k = b->ne[0], .rows = gg_nrows(b), .words = gg_ceil_div(b->ne[0], 4),
-                      .more = mul_mat_params(dst)->offset};
-    if (gg_nelements(dst->src[0]) > BYTES_NEAR) q->ahead = MR * dst->src[0]->nb[1];
-    q->line = gg_ceil_div((q->k + 2 * VW) * (BYTES_PAIRS + 1), BYTES_LINE) * BYTES_LINE;
-    const int64_t sums = (BYTES_N + 1) * MR, copies = BYTES_PAIRS ? 0 : VW;
-    const int64_t panel = BYTES_PAIRS ? 0 : gg_ceil_div(q->words * MR, 16) * 16;
-    const size_t room = (size_t)((q->rows + 1 + copies) * q->line) + (size_t)(sums + panel + q->line) * sizeof(float);
-    char *p = gg_scratch(room + (size_t)q->rows * sizeof *q->row);
-    if (!p) return false;
-    q->sums = (int32_t *)p, q->totals = q->sums + BYTES_N * MR;
-    q->panel = (float *)(q->sums + sums), q->floats = q->panel + panel;
-    q->copies = q->floats + q->line, q->codes = (uint8_t *)q->copies + copies * q->line;
-    q->row = (bytes_row *)(q->codes + (q->rows + 1) * q->line);
-    for (int64_t j = 0; j < q->rows; j++) {
-        const int64_t i2 = j / b->ne[1] % b->ne[2], i3 = j / b->ne[1] / b->ne[2];
-        const bool plain = b->type == GGML_TYPE_F32 && b->nb[0] == sizeof(float);
-        bytes_row *const row = &q->row[j];
-        *row = (bytes_row){.x = gg_row_ptr(b, j % b->ne[1], i2, i3),
-                           .y = (float *)gg_row_ptr(dst, j % b->ne[1], i2, i3)};
-        if (!plain) gg_to_floats(b->type, row->x, b->nb[0], q->k, q->floats);
-        bytes_encode(q, plain ? (const float *)row->x : q->floats, q->codes + j * q->line, row);
+static const char *bytes_nth_row(const ggml_tensor *t, int64_t n) {
+    return gg_row_ptr(t, n % t->ne[1], n / t->ne[1] % t->ne[2], n / t->ne[1] / t->ne[2]);
+}
+/* Makes the codes of rows r0 to r1 of b. row, codes: of row 0. */
+static void bytes_encode_rows(const bytes_work *q, const ggml_tensor *b, int64_t r0, int64_t r1, bytes_row *row,
+                              uint8_t *codes) {
+    const bool plain = b->type == GGML_TYPE_F32 && b->nb[0] == sizeof(float);
+    for (int64_t j = r0; j < r1; j++) {
+        const char *const x = bytes_nth_row(b, j);
+        if (!plain) gg_to_floats(b->type, x, b->nb[0], q->k, q->floats);
+        bytes_encode(q, plain ? (const float *)x : q->floats, codes + j * q->line, &row[j]);
     }
-    memset(q->codes + q->rows * q->line, 0, (size_t)q->line);
-    memset(q->codes + q->rows * q->line, 1, (size_t)q->k);
+}
+/* Row i of the matrix of a that matrix n of b is multiplied with. */
+static const char *bytes_row_of(const ggml_tensor *dst, int64_t i, int64_t n) {
+    const ggml_tensor *const a = dst->src[0], *const b = dst->src[1];
+    return gg_row_ptr(a, i, n % b->ne[2] / (b->ne[2] / a->ne[2]), n / b->ne[2] / (b->ne[3] / a->ne[3]));
+}
+/* Makes bytes of m rows of floats. */
+static void bytes_narrow(bytes_work *q, const ggml_tensor *a, const char *row, int64_t m) {
+    q->whole = q->added = true, q->a = q->narrow, q->nb = (size_t)q->line;
+    for (int64_t r = 0; r < m && q->whole; r++, row += a->nb[1]) {
+        const bool plain = a->type == GGML_TYPE_F32 && a->nb[0] == sizeof(float);
+        const float *const x = plain ? (const float *)row : q->floats;
+        if (!plain) gg_to_floats(a->type, row, a->nb[0], q->k, q->floats);
+        const bytes_range range = bytes_range_of(x, q->k);
+        int8_t *const y = q->narrow + r * q->line;
+        const vf least = vf_set1(range.least);
+        q->whole = range.whole, q->from[r] = (int32_t)range.least + 128;
+        for (int64_t i = 0; i < q->k && q->whole; i += VW)
+            vi_store_u8((uint8_t *)y + i, vi_xor(vf_to_vi(vf_sub(ld(x + i, q->k - i), least)), vi_set1(128)));
+        memset(y + q->k, 0, (size_t)(q->line - q->k));
+    }
+}
+/* Memory: for the rows of b, which threads may share, and of a thread. */
+static int64_t bytes_line(int64_t k) {
+    return gg_ceil_div((k + 2 * VW) * (BYTES_PAIRS + 1), BYTES_LINE) * BYTES_LINE;
+}
+static size_t bytes_room(const ggml_tensor *b) {
+    return (size_t)gg_nrows(b) * ((size_t)bytes_line(b->ne[0]) + sizeof(bytes_row));
+}
+static bool bytes_fits(const ggml_tensor *dst) {
+    return dst->op == GGML_OP_MUL_MAT && (dst->src[0]->type == GGML_TYPE_I8 || mul_mat_params(dst)->whole);
+}
+static bool bytes_shares(const ggml_tensor *dst, int nth) {
+    return nth > 1 && gg_nelements(dst->src[1]) >= BYTES_SHARED;
+}
+static int64_t bytes_flags(int nth) { return gg_ceil_div(nth, BYTES_LINE) * BYTES_LINE; }   /* one for each thread */
+static size_t bytes_work_size(const ggml_tensor *dst, int nth) {
+    return bytes_shares(dst, nth) ? (size_t)bytes_flags(nth) + bytes_room(dst->src[1]) : 0;
+}
+/* Memory for all of it; false: there is none. */
+static bool bytes_prepare(const gg_work *w, const ggml_tensor *dst, bytes_work *q) {
+    const ggml_tensor *const b = dst->src[1];
+    const bool whole = mul_mat_params(dst)->whole, shared = bytes_shares(dst, w->nth);
+    *q = (bytes_work){.k = b->ne[0], .line = bytes_line(b->ne[0]), .rows = whole ? b->ne[1] : gg_nrows(b),
+                      .words = gg_ceil_div(b->ne[0], 4), .more = whole ? 0 : mul_mat_params(dst)->offset};
+    if (!whole && gg_nelements(dst->src[0]) > BYTES_NEAR) q->ahead = MR * dst->src[0]->nb[1];
+    const int64_t sums = (BYTES_N + 1) * MR, copies = BYTES_PAIRS ? 0 : VW, narrow = whole ? MR : 0;
+    const int64_t panel = BYTES_PAIRS ? 0 : gg_ceil_div(q->words * MR, 16) * 16;
+    const size_t room = (size_t)((1 + copies + narrow) * q->line)
+                      + (size_t)(sums + MR + panel + 2 * q->line) * sizeof(float);
+    char *const p = gg_scratch(room + (shared ? 0 : bytes_room(b)));
+    if (!p) return false;
+    q->sums = (int32_t *)p, q->totals = q->sums + BYTES_N * MR, q->from = q->sums + sums;
+    q->panel = (float *)(q->from + MR), q->floats = q->panel + panel;
+    q->copies = q->floats + 2 * q->line, q->ones = (uint8_t *)q->copies + copies * q->line;
+    q->narrow = (int8_t *)q->ones + q->line;
+    q->codes = shared ? (uint8_t *)w->wdata + bytes_flags(w->nth) : (uint8_t *)p + room;
+    q->row = (bytes_row *)(q->codes + gg_nrows(b) * q->line);
+    q->whole = true, q->added = q->more;
+    for (int r = 0; r < MR; r++) q->from[r] = q->more;
+    memset(q->ones, 0, (size_t)q->line);
+    memset(q->ones, 1, (size_t)q->k);
     return true;
 }
-/* Stores column j of a tile as floats. */
-static void bytes_store(const bytes_work *q, const bytes_row *row, const int32_t *sums, int64_t m, float *y) {
-    for (int i = 0; i < m; i += VW) {
-        vi sum = vi_add(vi_load(sums + i), vi_set1(row->add));
-        if (row->offset) sum = vi_add(sum, vi_mul(vi_load(q->totals + i), vi_set1(row->offset)));
-        const vf v = vi_to_vf(sum);
-        if (m - i >= VW) vf_store(y + i, v); else vf_storen(y + i, v, (int)(m - i));
-    }
-}
-static void bytes_floats(const bytes_work *q, const ggml_tensor *a, int64_t i0, int64_t m, float *y) {
+/* The products of m rows of a and a row of floats. */
+static void bytes_floats(const bytes_work *q, int64_t m, const float *z, float *y) {
     for (int64_t r = 0; r < m; r++) {
-        const int8_t *x = (const int8_t *)a->data + (size_t)(i0 + r) * a->nb[1];
+        const int8_t *x = q->a + (size_t)r * q->nb;
         vf sum = vf_zero();
         int64_t i = 0;
         for (; i + VW <= q->k; i += VW)
-            sum = vf_fma(vf_add(vf_load_i8(x + i), vf_set1((float)q->more)), vf_load(q->floats + i), sum);
+            sum = vf_fma(vf_add(vf_load_i8(x + i), vf_set1((float)q->more)), vf_load(z + i), sum);
         float rest = vf_hsum(sum);
-        for (; i < q->k; i++) rest += (float)(x[i] + q->more) * q->floats[i];
+        for (; i < q->k; i++) rest += (float)(x[i] + q->more) * z[i];
         y[r] = rest;
     }
 }
+/* The same of rows of floats. */
+static void bytes_rows_floats(const bytes_work *q, const ggml_tensor *a, const char *row, int64_t m, const float *z,
+                              float *y) {
+    float *const x = q->floats + q->line;
+    for (int64_t r = 0; r < m; r++, row += a->nb[1]) {
+        vf sum = vf_zero();
+        gg_to_floats(a->type, row, a->nb[0], q->k, x);
+        for (int64_t i = 0; i < q->k; i += VW) sum = vf_fma(ld(x + i, q->k - i), ld(z + i, q->k - i), sum);
+        y[r] = vf_hsum(sum);
+    }
+}
+/* The products of m rows of a, of which row i of its matrix, at x, is the first, with rows of b from row j0 on. */
+static void bytes_panel(bytes_work *q, ggml_tensor *dst, const char *x, int64_t i, int64_t m, int64_t j0) {
+    const ggml_tensor *const a = dst->src[0], *const b = dst->src[1];
+    const bool whole = mul_mat_params(dst)->whole;
+    const int64_t ldy = dst->ne[0];
+    float *y = (float *)dst->data + j0 * ldy + i;
+    if (whole) bytes_narrow(q, a, x, m);
+    else q->a = (const int8_t *)x, q->nb = a->nb[1];
+    for (int64_t j = 0, n; j < q->rows; j += n) {
+        n = bytes_columns(q->rows - j);
+        if (q->whole) bytes_products(q, m, j, (int)n, y, ldy);
+        for (int64_t l = j; l < j + n; l++, y += ldy) {
+            if (q->row[l].whole && q->whole) continue;
+            gg_to_floats(b->type, bytes_nth_row(b, j0 + l), b->nb[0], q->k, q->floats);
+            if (whole) bytes_rows_floats(q, a, x, m, q->floats, y);
+            else bytes_floats(q, m, q->floats, y);
+        }
+    }
+}
 static int bytes_run(const gg_work *w, ggml_tensor *dst) {
-    const ggml_tensor *a = dst->src[0], *b = dst->src[1];
+    const ggml_tensor *const a = dst->src[0], *const b = dst->src[1];
+    const int64_t panels = gg_ceil_div(a->ne[1], MR), rows = gg_nrows(b);
+    const bool shared = bytes_shares(dst, w->nth);
     bytes_work q;
-    int64_t p0, p1;
-    if (!bytes_prepare(dst, &q)) return gg_no_memory(dst, "no memory for panels");
-    while (gg_claim_chunk(w, gg_ceil_div(a->ne[1], MR), 1, &p0, &p1))
-        for (int64_t i = p0 * MR; i < gg_min(p1 * MR, a->ne[1]); i += MR) {
-            const int64_t m = gg_min(a->ne[1] - i, MR);
-            for (int64_t j = 0, n; j < q.rows; j += n) {
-                n = bytes_columns(q.rows - j);
-                bytes_sums(&q, a, i, m, j, (int)n);
-                for (int64_t l = 0; l < n; l++) {
-                    const bytes_row *const row = &q.row[j + l];
-                    if (row->whole) {
-                        bytes_store(&q, row, q.sums + l * MR, m, row->y + i);
-                    } else {
-                        gg_to_floats(b->type, row->x, b->nb[0], q.k, q.floats);
-                        bytes_floats(&q, a, i, m, row->y + i);
-                    }
-                }
-            }
+    bool ok = bytes_prepare(w, dst, &q);
+    bytes_row *const row = q.row;
+    uint8_t *const codes = q.codes;
+    if (shared && !w->packed) {
+        bool *const ready = w->wdata;
+        ready[w->ith] = ok;
+        if (ok) bytes_encode_rows(&q, b, rows * w->ith / w->nth, rows * (w->ith + 1) / w->nth, row, codes);
+        gg_barrier(w);
+        for (int t = 0; t < w->nth; t++) ok &= ready[t];
+    }
+    if (!ok) return gg_no_memory(dst, "no memory for panels");
+    int64_t there = -1;                                  /* the first of the rows that this thread has encoded */
+    for (int64_t u, end; gg_claim_chunk(w, rows / q.rows * panels, 1, &u, &end);)
+        for (; u < end; u++) {
+            const int64_t j0 = u / panels * q.rows, i = u % panels * MR;
+            if (!shared && j0 != there) bytes_encode_rows(&q, b, j0, j0 + q.rows, row, codes), there = j0;
+            q.row = row + j0, q.codes = codes + j0 * q.line;
+            bytes_panel(&q, dst, bytes_row_of(dst, i, j0 / b->ne[1]), i, gg_min(a->ne[1] - i, MR), j0);
         }
     return GGML_STATUS_SUCCESS;
 }

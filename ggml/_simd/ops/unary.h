@@ -16,6 +16,19 @@ static inline vf gg_xielu_of(vf x, const gg_unary_params *k) {
 #undef UNARY
 #undef gg_xielu
 
+/* tile_unary_GELU_ERF, four vectors at a time */
+static void tile_gelu_erf(float *const *p, int64_t n, bool stream, const void *params) {
+    int64_t i = 0;
+    (void)params;
+    for (; i + 4 * VW <= n; i += 4 * VW) {
+        vf v[4];
+        for (int j = 0; stream && j < 4 * VW; j += 16) prefetch_floats(p[1] + i + j);
+        GG_FOUR(j) v[j] = vf_load(p[1] + i + j * VW);
+        v_gelu_erf_4(v);
+        GG_FOUR(j) gg_put(p[0] + i + j * VW, v[j], stream);
+    }
+    for (; i < n; i += VW) st(p[0] + i, v_gelu_erf(ld(p[1] + i, n - i)), n - i);
+}
 GG_TILE_X(half_GELU, none, v_gelu_half(x))
 GG_TILE_X(half_GELU_QUICK, none, v_gelu_quick_half(x))
 
@@ -27,6 +40,7 @@ static gg_tile_fn unary_tile(const ggml_tensor *t) {
 #undef UNARY
     };
     const int32_t id = unary_params(t)->function;
+    if (id == GGML_UNARY_OP_GELU_ERF) return tile_gelu_erf;
     return id >= 0 && id < (int32_t)(sizeof tiles / sizeof *tiles) ? tiles[id] : NULL;
 }
 static gg_row_kernel rows_UNARY(const ggml_tensor *node) { return (gg_row_kernel){.tile = unary_tile(node)}; }

@@ -121,8 +121,9 @@ static bool conv_takes(ggml_tensor *conv, const ggml_tensor *next, ggml_tensor *
     return true;
 }
 static bool product_takes(ggml_tensor *product, const ggml_tensor *next, ggml_tensor *b) {
-    if (next->op != GGML_OP_ADD || product->src[2] || product->src[0]->type == GGML_TYPE_I8 || b->type != GGML_TYPE_F32
-        || !gg_contiguous(b) || overlap(span_of(b), span_of(product))) return false;
+    if (next->op != GGML_OP_ADD || product->src[2] || product->src[0]->type == GGML_TYPE_I8
+        || mul_mat_params(product)->whole || b->type != GGML_TYPE_F32 || !gg_contiguous(b)
+        || overlap(span_of(b), span_of(product))) return false;
     for (int d = 0; d < 4; d++)
         if (b->ne[d] != (d ? 1 : product->ne[0])) return false;
     product->src[2] = b;

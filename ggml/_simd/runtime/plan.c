@@ -130,7 +130,8 @@ typedef struct { const gg_step *of[SLOTS]; } packs;
 static bool packed_alike(const gg_step *a, const gg_step *b) {
     return a && a->node->op == GGML_OP_MUL_MAT && b->node->op == GGML_OP_MUL_MAT && a->threads == b->threads
         && a->node->src[1] == b->node->src[1] && a->node->src[0]->type == b->node->src[0]->type
-        && mul_mat_params(a->node)->prec == mul_mat_params(b->node)->prec;
+        && mul_mat_params(a->node)->prec == mul_mat_params(b->node)->prec
+        && mul_mat_params(a->node)->whole == mul_mat_params(b->node)->whole;
 }
 /* Chooses the slot of a step that uses work memory; true: it must wait for one. */
 static bool choose_slot(gg_step *s, const pending *p, packs *held) {

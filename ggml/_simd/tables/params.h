@@ -96,7 +96,8 @@ OF(ROPE_FACTORS_BACK, rope)
 /* ---- matrices and attention -------------------------------------------------------------------------------------- */
 PARAMS(mul_mat,
     I32(prec) I32(hint)                                         /* GGML_PREC_*, GGML_HINT_* */
-    I32(offset))                                                /* added to the elements of a matrix of bytes */
+    I32(offset)                                                 /* added to the elements of a matrix of bytes */
+    I32(whole))                                                 /* most rows of both operands are whole numbers */
 OF(MUL_MAT, mul_mat)
 
 PARAMS(paged_attn,

@@ -20,6 +20,16 @@ static inline vf gg_poly(vf x, int n, const float *c) {
     for (int i = n - 2; i >= 0; i--) y = vf_fma(y, x, vf_set1(c[i]));
     return y;
 }
+/* The same of m vectors x, up to four, each step for all of them. */
+#define GG_UP_TO(j, m) _Pragma("GCC unroll 4") for (int j = 0; j < m; j++)
+static inline __attribute__((always_inline)) void gg_polys(const int m, const vf *x, int n, const float *c, vf *y) {
+    GG_UP_TO(j, m) y[j] = vf_set1(c[n - 1]);
+#pragma GCC unroll 16
+    for (int i = n - 2; i >= 0; i--) {
+        const vf term = vf_set1(c[i]);
+        GG_UP_TO(j, m) y[j] = vf_fma(y[j], x[j], term);
+    }
+}
 /* v 2^n for an integer n in [-126, 127]; a smaller n may count as -126 */
 static inline vf gg_times_pow2(vf v, vf n) {
 #ifdef GG_VEC_LDEXP
@@ -306,38 +316,67 @@ static inline vf gg_phi_slope(vf s) {
     static const float c[] = {0.398942292f, -0.0664902553f, 0.009972197f, -0.00118121307f, 0.000103134611f};
     return gg_poly(s, 5, c);
 }
-/* x Phi(x) = max(x, 0) - t Phi(-t), t = |x|. Of x > -5.5: Phi(-t) is 2^(-k t^2 + c0 + u p(u)), u = t - c, with k =
- * 1 / (2 ln 2) in two parts; beyond 5.5, it changes no result. */
-static inline vf gg_gelu_erf_near(vf x) {
-    static const float p[] = {-0.59103775f, 0.0963927135f, -0.0173930097f, 0.00294130133f, -0.000427152641f,
-                              4.51502456e-05f, -5.58949012e-07f, -1.28847955e-06f, 3.61275397e-07f, -4.88556502e-08f,
-                              2.75208167e-09f};
+/* Phi(-t) = 2^(-k t^2 + c0 + u q), times a factor if there is one, of m vectors (up to four), each step for all of them;
+ * k = 1 / (2 ln 2) in two parts. The results replace q. */
+static inline __attribute__((always_inline)) void gg_normal_tail(const int m, const vf *t, vf c0, const vf *u, vf *q,
+                                                                 const vf *factor) {
     static const float e[] = {1, 0.693147182f, 0.240226477f, 0.0555033237f, 0.00961843692f, 0.00133988739f,
                               0.00015353362f};
-    const vf k = vf_set1(0.721347511f), c0 = vf_set1(-2.40625f), shift = vf_set1(0x1.8p23f);
-    const vf t = vf_min(vf_set1(5.5f), vf_abs(x)), u = vf_sub(t, vf_set1(1.70509565f)), s = vf_mul(t, t);
-    const vf less = vf_fnma_exact(t, t, s), q = gg_poly(u, 11, p);                          /* t t = s - less */
-    const vf n = vf_add(vf_fma(u, q, vf_fnma(k, s, c0)), shift);
-    const vf rest = vf_fma(u, q, vf_fnma_exact(k, s, vf_sub(c0, vf_sub(n, shift))));
-    const vf lost = vf_fma(k, less, vf_mul(vf_set1(-9.62981517e-09f), s));
-    return vf_fnma(t, gg_times_pow2_of(gg_poly(vf_add(rest, lost), 7, e), n), vf_max(vf_zero(), x));
+    const vf k = vf_set1(0.721347511f), shift = vf_set1(0x1.8p23f);
+    vf n[4], r[4];
+    GG_UP_TO(j, m) n[j] = vf_add(vf_fma(u[j], q[j], vf_fnma(k, vf_mul(t[j], t[j]), c0)), shift);
+    GG_UP_TO(j, m) {
+        const vf s = vf_mul(t[j], t[j]), less = vf_fnma_exact(t[j], t[j], s);               /* t t = s - less */
+        const vf rest = vf_fma(u[j], q[j], vf_fnma_exact(k, s, vf_sub(c0, vf_sub(n[j], shift))));
+        r[j] = vf_add(rest, vf_fma(k, less, vf_mul(vf_set1(-9.62981517e-09f), s)));
+    }
+    gg_polys(m, r, 7, e, q);
+    GG_UP_TO(j, m) q[j] = gg_times_pow2_of(factor ? vf_mul(q[j], *factor) : q[j], n[j]);
 }
-/* Of any x. */
-static inline vf gg_gelu_erf_any(vf x) {
-    const gg_bell g = gg_bell_of(x);
-    const vm near = vf_lt(g.t, vf_set1(0.7f));                         /* Phi is close to 1/2 there */
-    const vm below = vm_and(vf_lt(x, vf_zero()), vm_not(near));
-    const vm gone = vm_and(below, vf_gt(g.t, vf_set1(14.5f)));        /* to scale these to 0 would take long */
-    x = vf_max(vf_set1(-200), x);
-    const vf half = vf_fma(x, gg_phi_slope(vf_mul(g.t, g.t)), vf_set1(0.5f));
-    const vf phi = vf_select(near, half, gg_bell_side(g, below, gg_mills(g.t)));
-    return gg_bell_scale(g, vm_and(below, vm_not(gone)), vf_mul(x, vf_select(gone, vf_zero(), phi)));
+static const float gg_tail_near[] = {-0.59103775f, 0.0963927135f, -0.0173930097f, 0.00294130133f, -0.000427152641f,
+                                     4.51502456e-05f, -5.58949012e-07f, -1.28847955e-06f, 3.61275397e-07f,
+                                     -4.88556502e-08f, 2.75208167e-09f};
+static const float gg_tail_far[] = {-0.1531782f, 0.00795797165f, -0.000539810339f, 4.03650811e-05f, -3.15341049e-06f,
+                                    2.49237786e-07f, -1.99133492e-08f, 1.7648466e-09f, -1.55286492e-10f,
+                                    7.52774058e-12f};
+/* x Phi(x) = max(x, 0) - t Phi(-t), t = |x|, of m vectors x > -5.5; beyond 5.5, Phi changes no result. */
+static inline __attribute__((always_inline)) void gg_gelu_erf_near(const int m, vf *x) {
+    vf t[4], u[4], q[4];
+    GG_UP_TO(j, m) t[j] = vf_min(vf_set1(5.5f), vf_abs(x[j])), u[j] = vf_sub(t[j], vf_set1(1.70509565f));
+    gg_polys(m, u, 11, gg_tail_near, q);
+    gg_normal_tail(m, t, vf_set1(-2.40625f), u, q, NULL);
+    GG_UP_TO(j, m) x[j] = vf_fnma(t[j], q[j], vf_max(vf_zero(), x[j]));
 }
+/* Of any x. Below -14.5, the result is -0, and to underflow to it would take long. */
 static __attribute__((noinline, unused)) vf gg_gelu_erf_far(vf x) {
-    return vf_select(vf_gt(x, vf_set1(-5.5f)), gg_gelu_erf_near(x), gg_gelu_erf_any(x));
+    const vm near = vf_gt(x, vf_set1(-5.5f)), gone = vf_lt(x, vf_set1(-14.5f));
+    const vf factor = vf_select(near, vf_set1(1), vf_set1(0x1p32f));   /* Phi of far x may be subnormal */
+    const vf t = vf_select(gone, vf_set1(6), vf_min(vf_select(near, vf_set1(5.5f), vf_set1(14.5f)), vf_abs(x)));
+    const vf u = vf_sub(t, vf_select(near, vf_set1(1.70509565f), vf_set1(9.2083292f)));
+    vf tail = vf_select(near, gg_poly(u, 11, gg_tail_near), gg_poly(u, 10, gg_tail_far));
+    gg_normal_tail(1, &t, vf_select(near, vf_set1(-2.40625f), vf_set1(-4.54522705078125f)), &u, &tail, &factor);
+    const vf y = vf_fnma(t, tail, vf_max(vf_zero(), x));
+#ifdef GG_VEC_LDEXP
+    return vf_select(gone, vf_set1(-0.0f), vf_ldexp(y, vf_select(near, vf_zero(), vf_set1(-32))));
+#else
+    /* The bits of a subnormal number are how many times it is 2^-149. A product with such a result takes long. */
+    const vm low = vm_and(vm_not(near), vf_lt(vf_abs(y), vf_set1(0x1p-94f)));
+    const vf tiny = vf_neg(vi_float(vf_to_vi(vf_select(low, vf_mul(vf_abs(y), vf_set1(0x1p117f)), vf_zero()))));
+    const vf normal = vf_keep(vf_select(low, vf_set1(1), y)), scale = vf_select(near, vf_set1(1), vf_set1(0x1p-32f));
+    return vf_select(gone, vf_set1(-0.0f), vf_select(low, tiny, vf_mul(normal, scale)));
+#endif
 }
 static inline vf v_gelu_erf(vf x) {
-    return __builtin_expect(vm_all(vf_gt(x, vf_set1(-5.5f))), 1) ? gg_gelu_erf_near(x) : gg_gelu_erf_far(x);
+    if (__builtin_expect(!vm_all(vf_gt(x, vf_set1(-5.5f))), 0)) return gg_gelu_erf_far(x);
+    gg_gelu_erf_near(1, &x);
+    return x;
+}
+/* v_gelu_erf of four vectors, each step for all of them: so none waits for the latency of its last step. */
+static inline __attribute__((always_inline)) void v_gelu_erf_4(vf x[4]) {
+    vm near = vf_gt(x[0], vf_set1(-5.5f));
+    for (int j = 1; j < 4; j++) near = vm_and(near, vf_gt(x[j], vf_set1(-5.5f)));
+    if (__builtin_expect(vm_all(near), 1)) gg_gelu_erf_near(4, x);
+    else GG_FOUR(j) x[j] = v_gelu_erf(x[j]);
 }
 /* erf(x) = 1 - exp(-x p(x)); where x is small, 2 (Phi(t) - 1/2) with t = x sqrt(2); beyond 3.95, it is 1 */
 static inline vf v_erf(vf x) {

@@ -10,6 +10,7 @@ from ..values import F32, Known, OnHost, Tensor, broadcast, count, extents, is_f
 from . import rule
 
 ROWS, DEEP, SHARED = 256, 32, 1 << 18  # rows of a thin product, elements of each; multiplications that threads share
+FEW = 16  # products with each element from which it pays to make bytes of computed integers
 
 
 def weight(b, x, y):
@@ -82,24 +83,51 @@ def bytes_of(b, x, y, zero, k, axes):
     return stored(b, y, axes, ggml.GGML_TYPE_I8), offset
 
 
+def fits_bytes(x):
+    """Whether an operand holds whole numbers that differ by 255 at most, or integers of bytes less a zero point."""
+    return x.bounds is not None and max(map(abs, x.bounds)) <= 255
+
+
+def computed_codes(b, x, x_scale, y, y_scale, y_zero):
+    """`codes_of` where y is computed, too; it has one scale and one zero point."""
+    one = [v is None or count(v.shape) == 1 for v in (y_scale, y_zero)]
+    if not (is_integer(y.dtype) and all(one) and y_scale.dtype == F32 and whole(x, y)):
+        return None
+    codes = centred(b, y, y_zero and b.reshape(y_zero, ()), -1)
+    scale = b.mul(b.reshape(x_scale, ()), b.reshape(y_scale, ()))
+    return x, Tensor(b.use(codes).t, y.shape, F32, codes.bounds), None, scale
+
+
+def whole(x, y):
+    """Whether the product of computed x and y is that of small integers, of which it pays to make bytes."""
+    if isinstance(y, Known) or min(len(x.shape), len(y.shape)) < 2 or not (fits_bytes(x) and fits_bytes(y)):
+        return False
+    m, n = x.shape[-2], y.shape[-1]
+    return bool(x.shape[-1] <= 1 << 14 and m * n >= FEW * (m + n))
+
+
 def codes_of(b, along, x, x_scale, x_zero, y, y_scale, y_zero):
     """The factors of a product of integers: x less its zero point, y, its zero point, and the product of both scales.
 
-    None if bytes do not give it: x has one scale, or is F32; y is constant, and has one zero point, and one scale or a
-    vector of them for its axis `along`.
+    None if bytes do not give it: x has one scale, or is F32; y has one zero point, and one scale or, if it is constant,
+    a vector of them for its axis `along`.
     """
-    whole = x.bounds is not None and max(map(abs, x.bounds)) <= 255 and is_integer(x.dtype)
     one = [v is None or count(v.shape) == 1 for v in (x_scale, x_zero)]
-    if not (whole and all(one) and x_scale.dtype == F32 and not b.trains and isinstance(y, Known) and count(y.shape)):
+    if not (is_integer(x.dtype) and fits_bytes(x) and all(one) and x_scale.dtype == F32 and not b.trains):
+        return None
+    integers = centred(b, x, x_zero and b.reshape(x_zero, ()), -1)
+    integers = Tensor(b.use(integers).t, x.shape, F32, integers.bounds)
+    if isinstance(y, Tensor):
+        return computed_codes(b, integers, x_scale, y, y_scale, y_zero)
+    if not (isinstance(y, Known) and count(y.shape)):
         return None
     constant = isinstance(y_scale, Known) and (y_zero is None or isinstance(y_zero, Known) and not np.ptp(y_zero.array))
     if y.dtype not in (np.uint8, np.int8) or not constant or len(y_scale.shape) > 1:
         return None
     if count(y_scale.shape) > 1 and count(y_scale.shape) != y.shape[along]:
         return None
-    integers = centred(b, x, x_zero and b.reshape(x_zero, ()), -1)
     return (
-        Tensor(b.use(integers).t, x.shape, F32, integers.bounds),
+        integers,
         y,
         y_zero and Known(y_zero.array.reshape(-1)[0]),
         b.mul(b.reshape(x_scale, ()), y_scale.derived("flat", np.ravel)),
@@ -108,7 +136,9 @@ def codes_of(b, along, x, x_scale, x_zero, y, y_scale, y_zero):
 
 def byte_matmul(b, node, *operands):
     """The product of 8-bit integers, each with scale and zero point; None if bytes do not give it."""
-    codes = codes_of(b, 1, *operands[:6]) if len(operands[0].shape) > 1 and len(operands[3].shape) == 2 else None
+    x, y = operands[0], operands[3]
+    matrices = len(x.shape) > 1 and (len(y.shape) == 2 or isinstance(y, Tensor))
+    codes = codes_of(b, 1, *operands[:6]) if matrices else None
     if codes is None:
         return None
     z = matmul(b, *codes[:3])
@@ -131,6 +161,7 @@ def matmul(b, x, y, zero=None):
     batch = broadcast(x.shape[:-2], y.shape[:-2])
     known = bytes_of(b, x, y, zero, k, (1, 0)) if len(y.shape) == 2 else None
     y = y if zero is None or known else centred(b, y, zero, -1, np.int16)
+    integers = whole(x, y)
     bounds = None
     if x.bounds and y.bounds:
         ends = zero.bounds if zero is not None and known else (0,)
@@ -145,8 +176,17 @@ def matmul(b, x, y, zero=None):
         y = b.reshape(b.expand(y, (*batch, k, n)), (both, k, n)) if y.shape[:-2] != (both,) else y
         matrix = (weight(b, x, y),)
         rows = b.reshape(b.expand(x, (*batch, m, k)), (both, m, k))
-    product = (ggml.ext.mul_mat_i8 if known else ggml.ggml_mul_mat)(b.ctx, matrix[0], b.contiguous(rows).t, *matrix[1:])
+    if integers:
+        product = ggml.ext.mul_mat_whole(b.ctx, *(rows_of(b, t) for t in (matrix[0], b.use(rows).t)))
+    else:
+        multiply = ggml.ext.mul_mat_i8 if known else ggml.ggml_mul_mat
+        product = multiply(b.ctx, matrix[0], b.contiguous(rows).t, *matrix[1:])
     return b.reshape(b.like(product, (*rows.shape[:-1], n), x.dtype, bounds), shape)
+
+
+def rows_of(b, t):
+    """A tensor whose rows have contiguous elements."""
+    return t if b.ask(ggml.ggml_is_contiguous_rows, t) else ggml.ggml_cont(b.ctx, t)
 
 
 def is_thin(b, x, y):

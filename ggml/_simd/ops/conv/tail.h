@@ -36,9 +36,28 @@ CONV_TAIL(RELU, v_relu(x))
 CONV_TAIL(SIGMOID, v_sigmoid(x))
 CONV_TAIL(SILU, v_silu(x))
 CONV_TAIL(HARDSWISH, v_hardswish(x))
-CONV_TAIL(GELU_ERF, v_gelu_erf(x))
 CONV_TAIL(PRELU, v_prelu(x, below))
 #undef CONV_TAIL
+static void conv_tail_GELU_ERF(const float *bias, const float *slope, const float *added, int64_t lda, float *y,
+                               int64_t ldy, int64_t n, int64_t count) {
+    (void)slope;
+    for (int64_t j = 0; j < n; j++, y += ldy) {
+        const vf more = vf_set1(bias ? bias[j] : 0);
+        const float *const others = added ? added + j * lda : NULL;
+        int64_t i = 0;
+        for (; i + 4 * VW <= count; i += 4 * VW) {
+            vf v[4];
+            GG_FOUR(l) v[l] = vf_add(vf_load(y + i + l * VW), more);
+            if (others) GG_FOUR(l) v[l] = vf_add(v[l], vf_load(others + i + l * VW));
+            v_gelu_erf_4(v);
+            GG_FOUR(l) vf_store(y + i + l * VW, v[l]);
+        }
+        for (; i < count; i += VW) {
+            const vf x = vf_add(ld(y + i, count - i), more);
+            st(y + i, v_gelu_erf(others ? vf_add(x, ld(others + i, count - i)) : x), count - i);
+        }
+    }
+}
 
 /* Of CONV_2D and CONV_2D_DW: source 2 is the bias, source 3 what is added, source 4 slopes; the function is that of
  * gg_conv_function, or PRELU with the slopes. */
