@@ -286,7 +286,7 @@ static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     patches part = v;
     part.ax[0].out = gg_min(v.ax[0].out, POOL_PIECE);
     const int64_t pieces = gg_ceil_div(v.ax[0].out, POOL_PIECE), items = v.c * v.n * pieces;
-    channel_plane p = plane_plan(&part, plane_parts(w->nth, items));
+    channel_plane p = plane_plan(&part, plane_parts(w->nth, items), 1);
     const int64_t across = plane_round(v.ax[0].out), strips = plane_strips(&p), low = p.low[0];
     const size_t room = (size_t)(across + p.height * plane_round(part.ax[0].out));
     float *const scale = (float *)plane_scratch(&p, room * sizeof *scale);
@@ -342,7 +342,7 @@ static int op_POOL_2D_BACK(const gg_work *w, ggml_tensor *dst) {
     if (pool_halves(&q) && gg_row_direct(f) && dst->ne[1] <= 2 * g->ne[1] + 1) return pool_double(w, dst, &q);
     patches v = pool_view(&q);
     for (int i = 0; i < 2; i++) v.nb[i] = f->nb[i];
-    channel_plane sum = plane_plan(&v, 0), x = sum;
+    channel_plane sum = plane_plan(&v, 0, 1), x = sum;
     const bool max = q.kind == GGML_OP_POOL_MAX;
     const int64_t across = plane_round(v.ax[0].out);
     const size_t size = (size_t)across * 2 * sizeof(float);
