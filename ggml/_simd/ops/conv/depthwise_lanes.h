@@ -1,6 +1,6 @@
-/* Depthwise convolutions of images whose rows fill few lanes of a vector, or for which vectors of positions take longer.
- * The lanes are VW channels. A padded copy of rows of the image has a vector for each position, and so has the result
- * before it is transposed. */
+/* Depthwise convolutions of images whose rows fill few lanes of a vector, or for which vectors of positions take more
+ * time. The lanes are VW channels. A padded copy of rows of the image has a vector for each position, and so has the
+ * result before it is transposed. */
 #ifndef GG_OPS_CONV_DEPTHWISE_LANES_H
 #define GG_OPS_CONV_DEPTHWISE_LANES_H
 #include "depthwise.h"
