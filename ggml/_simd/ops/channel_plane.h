@@ -21,15 +21,19 @@ typedef struct channel_plane {
 
 static inline int64_t plane_round(int64_t n) { return (n + VW - 1) / VW * VW; }
 
-/* Plans a copy for as many rows of outputs as fit in PLANE_FLOATS and give `parts` parts (0: all rows at a time). */
-static channel_plane plane_plan(const patches *v, int64_t parts) {
+/* Plans a copy for as many rows of outputs as fit in PLANE_FLOATS and give `parts` parts (0: all rows at a time). Rows
+ * and element 0 of the plane lie at a multiple of `align` floats. */
+static channel_plane plane_plan(const patches *v, int64_t parts, int64_t align) {
     channel_plane p = {.ax = v->ax};
     for (int i = 0; i < 2; i++) {
         const patch_axis *ax = &v->ax[i];
         p.low[i] = ax->base + (ax->dilation < 0 ? -patch_extent(ax) : 0);
     }
     const int64_t extent = patch_extent(&v->ax[1]), step = v->ax[1].stride;
-    p.columns = plane_round(v->ax[0].out) + patch_extent(&v->ax[0]) / v->ax[0].stride + 1;
+    const int64_t unit = align * v->ax[0].stride, lead = align > 1 ? (p.low[0] % unit + unit) % unit : 0;
+    p.low[0] -= lead;
+    p.columns = plane_round(v->ax[0].out) + (lead + patch_extent(&v->ax[0])) / v->ax[0].stride + 1;
+    p.columns = gg_ceil_div(p.columns, align) * align;
     p.width = p.columns * v->ax[0].stride;
     const int64_t fit = (PLANE_FLOATS / p.width - extent - 1) / step + 1;
     p.rows = gg_max(v->ax[1].out, 1);

@@ -11,11 +11,6 @@ static inline vf pool_larger(bool nan, vf x, vf r) {
     const vf y = vf_max(x, r);
     return nan ? vf_select(vf_eq(x, x), y, x) : y;
 }
-/* The same without a branch: `keep` has all bits with `nan`, else none. */
-static inline vf pool_larger_by(vi keep, vf x, vf r) {
-    const vf seen = vi_float(vi_and(vf_bits(x), keep));
-    return vf_select(vf_eq(seen, seen), vf_max(x, r), x);
-}
 /* The maximum of no element. */
 static inline float pool_nothing(const gg_pool *q) { return q->nan ? -GG_INF : POOL_NOTHING; }
 
@@ -218,35 +213,39 @@ static bool pool_is_near(const gg_pool *q) {
         && q->x->ne[0] + q->p[0] <= POOL_ROW && reach <= POOL_ROW;
 }
 /* The maxima of the columns of some rows. */
-static void pool_columns(const gg_pool *q, const char *x, patch_range rows, float *most) {
+GG_INLINE void pool_columns(const bool nan, const gg_pool *q, const char *x, patch_range rows, float *most) {
     const vf nothing = vf_set1(pool_nothing(q));
-    const vi keep = vi_set1(-(int32_t)q->nan);
+    const size_t pitch = q->x->nb[1];
+    const char *const first = x + (size_t)rows.lo * pitch;
+    const int64_t height = rows.hi - rows.lo;
     for (int64_t i = 0, n = q->x->ne[0]; i < n; i += VW) {
         if (n >= VW) i = gg_min(i, n - VW);             /* masked loads are slow */
+        const float *from = (const float *)first + i;
         vf r = nothing;
-        for (int64_t y = rows.lo; y < rows.hi; y++)
-            r = pool_larger_by(keep, ld((const float *)(x + (size_t)y * q->x->nb[1]) + i, n - i), r);
+        for (int64_t y = 0; y < height; y++, from = (const float *)((const char *)from + pitch))
+            r = pool_larger(nan, ld(from, n - i), r);
         st(most + i, r, n - i);
     }
 }
 /* The maxima of n windows of the columns' maxima. */
-static void pool_row(const gg_pool *q, const float *most, int64_t n, float *y) {
+GG_INLINE void pool_row(const bool nan, const gg_pool *q, const float *most, int64_t n, float *y) {
     const vf nothing = vf_set1(pool_nothing(q));
-    const vi keep = vi_set1(-(int32_t)q->nan);
+    const int64_t taps = q->k[0];
+    const bool every = q->s[0] == 1;
     for (int64_t j = 0; j < n; j += VW) {
         vf r = nothing;
-        for (int64_t t = 0; q->s[0] == 1 && t < q->k[0]; t++) r = pool_larger_by(keep, vf_load(most + j + t), r);
-        for (int64_t t = 0; q->s[0] == 2 && t < q->k[0]; t += 2) {
+        for (int64_t t = 0; every && t < taps; t++) r = pool_larger(nan, vf_load(most + j + t), r);
+        for (int64_t t = 0; !every && t < taps; t += 2) {
             vf even, odd;
             vf_load_pairs(most + 2 * j + t, &even, &odd);
-            r = pool_larger_by(keep, even, r);
-            if (t + 1 < q->k[0]) r = pool_larger_by(keep, odd, r);
+            r = pool_larger(nan, even, r);
+            if (t + 1 < taps) r = pool_larger(nan, odd, r);
         }
         st(y + j, r, n - j);
     }
 }
 /* First the columns of as many rows as there is room for, then the windows: a load that crosses recent stores waits. */
-static int pool_near(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
+GG_INLINE int pool_near(const bool nan, const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
     enum { ROOM = POOL_ROW + 2 * VW };                  /* vectors may begin at the last element */
     const ggml_tensor *x = q->x;
     const int64_t n = dst->ne[0], lead = q->p[0], pitch = gg_max(lead + x->ne[0], 2 * (n - 1) + q->k[0]) + 2 * VW;
@@ -261,11 +260,11 @@ static int pool_near(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
             for (int64_t r = 0; r < rows; r++, at = next_row(dst, at)) {
                 const int64_t top = at.i1 * q->s[1] - q->p[1];
                 const patch_range down = patch_inside(x->ne[1], top, 1, q->k[1]);
-                pool_columns(q, (const char *)gg_row_ptr(x, 0, at.i2, at.i3),
+                pool_columns(nan, q, (const char *)gg_row_ptr(x, 0, at.i2, at.i3),
                              (patch_range){down.lo + top, down.hi + top}, most + r * pitch + lead);
                 to[r] = (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3);
             }
-            for (int64_t r = 0; r < rows; r++) pool_row(q, most + r * pitch, n, to[r]);
+            for (int64_t r = 0; r < rows; r++) pool_row(nan, q, most + r * pitch, n, to[r]);
         }
     }
     return GGML_STATUS_SUCCESS;
@@ -275,7 +274,7 @@ enum { POOL_PIECE = 1024 };     /* outputs of a long row at a time */
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     if (pool_halves(&q)) return pool_halve(w, dst, &q);
-    if (pool_is_near(&q)) return pool_near(w, dst, &q);
+    if (pool_is_near(&q)) return q.nan ? pool_near(true, w, dst, &q) : pool_near(false, w, dst, &q);
     patches v = pool_view(&q);
     if (pool_is_row(&q)) {
         v.ax[0].in = gg_nelements(q.x), v.ax[0].out = gg_nelements(q.y), v.ax[0].stride = q.s[0];
@@ -286,7 +285,7 @@ static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     patches part = v;
     part.ax[0].out = gg_min(v.ax[0].out, POOL_PIECE);
     const int64_t pieces = gg_ceil_div(v.ax[0].out, POOL_PIECE), items = v.c * v.n * pieces;
-    channel_plane p = plane_plan(&part, plane_parts(w->nth, items));
+    channel_plane p = plane_plan(&part, plane_parts(w->nth, items), 1);
     const int64_t across = plane_round(v.ax[0].out), strips = plane_strips(&p), low = p.low[0];
     const size_t room = (size_t)(across + p.height * plane_round(part.ax[0].out));
     float *const scale = (float *)plane_scratch(&p, room * sizeof *scale);
@@ -342,7 +341,7 @@ static int op_POOL_2D_BACK(const gg_work *w, ggml_tensor *dst) {
     if (pool_halves(&q) && gg_row_direct(f) && dst->ne[1] <= 2 * g->ne[1] + 1) return pool_double(w, dst, &q);
     patches v = pool_view(&q);
     for (int i = 0; i < 2; i++) v.nb[i] = f->nb[i];
-    channel_plane sum = plane_plan(&v, 0), x = sum;
+    channel_plane sum = plane_plan(&v, 0, 1), x = sum;
     const bool max = q.kind == GGML_OP_POOL_MAX;
     const int64_t across = plane_round(v.ax[0].out);
     const size_t size = (size_t)across * 2 * sizeof(float);

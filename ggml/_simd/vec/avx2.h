@@ -35,10 +35,14 @@ static inline void vf_storen(float *p, vf v, int n) {
 }
 
 #define GG_VEC_PAIR_LOADS
-static inline void vf_load_pairs(const float *p, vf *a, vf *b) {
-    const vf lo = _mm256_loadu_ps(p), hi = _mm256_loadu_ps(p + 8);
+#define GG_VEC_MASKED_PAIRS
+static inline void vf_unpair(vf lo, vf hi, vf *a, vf *b) {
     const vf x = _mm256_permute2f128_ps(lo, hi, 0x20), y = _mm256_permute2f128_ps(lo, hi, 0x31);
     *a = _mm256_shuffle_ps(x, y, 0x88), *b = _mm256_shuffle_ps(x, y, 0xdd);
+}
+static inline void vf_load_pairs(const float *p, vf *a, vf *b) { vf_unpair(vf_load(p), vf_load(p + 8), a, b); }
+static inline void vf_load_pairsn(const float *p, int n, vf *a, vf *b) {
+    vf_unpair(vf_loadn(p, n), vf_loadn(p + 8, n - 8), a, b);
 }
 static inline void vf_pairs(vf a, vf b, vf *lo, vf *hi) {
     const vf x = _mm256_unpacklo_ps(a, b), y = _mm256_unpackhi_ps(a, b);

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 enum { VW = 16 };
+#define GG_VEC_32
 typedef __m512 vf;
 typedef __m512i vi;
 typedef __mmask16 vm;
@@ -29,10 +30,17 @@ static inline vf vf_loadn(const float *p, int n) { return _mm512_maskz_loadu_ps(
 static inline void vf_storen(float *p, vf v, int n) { _mm512_mask_storeu_ps(p, gg_first(n), v); }
 
 #define GG_VEC_PAIR_LOADS
-static inline void vf_load_pairs(const float *p, vf *a, vf *b) {
+static inline void vf_unpair(vf lo, vf hi, vf *a, vf *b) {
     const vi even = _mm512_add_epi32(vi_iota(), vi_iota()), odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    const vf lo = vf_load(p), hi = vf_load(p + VW);
     *a = _mm512_permutex2var_ps(lo, even, hi), *b = _mm512_permutex2var_ps(lo, odd, hi);
+}
+#define GG_VEC_MASKED_PAIRS
+static inline void vf_load_pairs(const float *p, vf *a, vf *b) {
+    vf_unpair(vf_load(p), vf_load(p + VW), a, b);
+}
+static inline void vf_load_pairsn(const float *p, int n, vf *a, vf *b) {
+    const uint32_t first = (1u << n) - 1;
+    vf_unpair(_mm512_maskz_loadu_ps((vm)first, p), _mm512_maskz_loadu_ps((vm)(first >> 16), p + VW), a, b);
 }
 static inline void vf_pairs(vf a, vf b, vf *lo, vf *hi) {
     const vi at = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);

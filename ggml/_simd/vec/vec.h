@@ -4,6 +4,8 @@
  * VW            lanes of a vector of f32 (a constant)
  * vf, vi, vm    VW f32 / VW int32 / a mask of VW lanes
  *
+ * GG_VEC_32     defined where there are 32 vector registers of 8 lanes or more
+ *
  * load, store   vf_load(p) vf_store(p,v) vf_loadn(p,n) vf_storen(p,v,n)      n < VW lanes, the rest reads 0, stays
  *               vi_load(p) vi_store(p,v)                                     const int32_t *
  *               vf_load_f16(p) vf_store_f16(p,v) vf_load_bf16(p) vf_store_bf16(p,v)
@@ -16,6 +18,7 @@
  *                              (GG_VEC_STREAMS: 1 where there is such a store, else it is vf_store)
  *               vf_transpose4(row,k,out)             out[j], lane i = row[i][k + j], j < 4, of VW rows
  *               vf_load_pairs(p,a,b) *a, *b: the elements of even and of odd index of p[0..2*VW-1]
+ *               vf_load_pairsn(p,n,a,b)              n < 2*VW of them, the rest reads 0
  *               vf_pairs(a,b,lo,hi)  the reverse, to two vectors
  *               vf_keep(v)     v, which stays in a register for all its uses
  * make          vf_zero() vf_set1(x) vi_set1(i) vi_iota()                    0, 1, 2 ...
@@ -91,6 +94,13 @@ static inline void vf_pairs(vf a, vf b, vf *lo, vf *hi) {
     vf_store(x, a), vf_store(y, b);
     for (int i = 0; i < VW; i++) t[2 * i] = x[i], t[2 * i + 1] = y[i];
     *lo = vf_load(t), *hi = vf_load(t + VW);
+}
+#endif
+#ifndef GG_VEC_MASKED_PAIRS
+static inline void vf_load_pairsn(const float *p, int n, vf *a, vf *b) {
+    float t[2 * VW] = {0};
+    memcpy(t, p, (size_t)n * sizeof *p);
+    vf_load_pairs(t, a, b);
 }
 #endif
 static inline vf vf_load_bf16(const uint16_t *p) { return vi_float(vi_shl(vi_load_u16(p), 16)); }

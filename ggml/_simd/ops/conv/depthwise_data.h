@@ -19,7 +19,7 @@ static int depthwise_data_run(const gg_work *w, const conv_plan *p, const void *
             char *out = (char *)p->dst->data + (size_t)c * x.nb_c;
             out += (size_t)first[0] * x.nb[0] + (size_t)first[1] * x.nb[1];
             depthwise d;
-            if (!depthwise_prepare(&q, &v, tap, step, plane_plan(&v, 1), &d)) return plane_memory(p->dst);
+            if (!depthwise_prepare(&q, &v, tap, step, q.g->type, plane_plan(&v, 1, 1), &d)) return plane_memory(p->dst);
             depthwise_plane(&q, &v, q.g, &d, c, n, 0, v.ax[1].out, out);
         }
     return GGML_STATUS_SUCCESS;

@@ -19,7 +19,7 @@ static void depthwise_dots(const channel_plane *p, int64_t o, int64_t n, const f
 /* The gradient of the kernel of channel c: sums of a strip in f32, of all strips in double. */
 static bool depthwise_channel(const gg_conv *q, const patches *v, int64_t c, float *y) {
     const gg_conv_part g = gg_conv_g(q);
-    channel_plane p = plane_plan(v, 1);
+    channel_plane p = plane_plan(v, 1, 1);
     const int64_t taps = (int64_t)plane_taps(&p), across = plane_round(v->ax[0].out);
     const size_t size = (size_t)taps * (sizeof(double) + VW * sizeof(float)) + (size_t)across * sizeof(float);
     double *const total = (double *)plane_scratch(&p, size);

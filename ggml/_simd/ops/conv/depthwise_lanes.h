@@ -1,14 +1,15 @@
-/* Depthwise convolutions of small images, whose rows would fill few lanes of a vector: the lanes are VW channels. A
- * padded copy of rows of the image has a vector for each position, as does the result before it is transposed. */
+/* Depthwise convolutions of images whose rows fill few lanes of a vector, or for which vectors of positions take more
+ * time. The lanes are VW channels. A padded copy of rows of the image has a vector for each position, and so has the
+ * result before it is transposed. */
 #ifndef GG_OPS_CONV_DEPTHWISE_LANES_H
 #define GG_OPS_CONV_DEPTHWISE_LANES_H
-#include "../channel_plane.h"
-#include "plan.h"
+#include "depthwise.h"
 
 enum {
     LANES_FLOATS = 1 << 15,         /* of the copy, so that it stays in the second cache */
     LANES_MOST = 8,                 /* outputs that are computed together */
-    LANES_WIDE = 60,                /* outputs of a row; longer ones of 3x3 taps fill vectors of positions as well */
+    LANES_WIDE_3 = 28,              /* outputs of a row that fill vectors of positions as well, of 3x3 taps */
+    LANES_WIDE_5 = 80, LANES_HIGH_5 = 12,   /* and of 5x5 taps, in so many rows */
 };
 
 typedef struct lanes {
@@ -21,13 +22,17 @@ typedef struct lanes {
 
 /* The positions of a row that its outputs read. */
 static inline int64_t lanes_width(const patch_axis *ax) { return (ax->out - 1) * ax->stride + patch_extent(ax) + 1; }
+/* Whether blocks of positions take less time than transposing: sums of 5x5 taps hide more of it than those of 3x3. */
+static bool lanes_are_few(const patch_axis *ax) {
+    if (ax[0].taps == 3 ? ax[0].out < LANES_WIDE_3 : ax[0].out < LANES_WIDE_5 || ax[1].out < LANES_HIGH_5) return false;
+    return depthwise_choose(ax) != NULL;
+}
 /* Short vectors are filled by short rows as well: with 4 lanes, transposing takes longer than it saves. */
 static bool lanes_can(const conv_plan *p) {
     const patches *const v = &p->product.seen;
     const patch_axis *ax = v->ax;
-    const bool wide = ax[0].out > LANES_WIDE && ax[0].stride == 1 && ax[0].taps <= 3 && ax[1].taps <= 3;
     return VW >= 8 && p->v.x->type == GGML_TYPE_F32 && v->nb[0] == sizeof(float) && gg_contiguous(p->dst)
-        && 2 * v->c > VW && !wide && lanes_width(&ax[0]) * (patch_extent(&ax[1]) + 1) <= LANES_FLOATS / VW;
+        && 2 * v->c > VW && !lanes_are_few(ax) && lanes_width(&ax[0]) * (patch_extent(&ax[1]) + 1) <= LANES_FLOATS / VW;
 }
 /* Plans for as many rows of outputs as fit and give all threads work. */
 static bool lanes_fits(const conv_plan *p, void *part) {
@@ -109,17 +114,66 @@ GG_INLINE void lanes_some(const int n, const lanes *l, int64_t taps, const float
 LANES_ALL(LANES)
 #undef LANES
 #define LANES(n) [n] = lanes_##n,
-static void (*const lanes_table[LANES_MOST + 1])(const lanes *, int64_t, const float *, int64_t, float *) = {
-    LANES_ALL(LANES)
+typedef void (*lanes_fn)(const lanes *l, int64_t taps, const float *x, int64_t step, float *out);
+static const lanes_fn lanes_table[LANES_MOST + 1] = {LANES_ALL(LANES)};
+#undef LANES
+#ifdef GG_VEC_32
+/* The same for `size` by `size` taps that are neighbours: an input is loaded once for all outputs that read it. */
+GG_INLINE void lanes_near(const int n, const int size, const int step, const lanes *l, int64_t taps, const float *x,
+                          float *out) {
+    const int64_t pitch = l->width * VW;
+    const float *w = l->taps;
+    vf sum[LANES_MOST];
+    GG_UNROLL for (int j = 0; j < n; j++) sum[j] = vf_zero();
+    for (int64_t row = 0; row < taps; row += size, x += pitch, w += size * VW) {
+        vf e[LANES_MOST * 2 + 3];
+        GG_UNROLL for (int i = 0; i < step; i++)
+            GG_UNROLL for (int j = i; j < (n - 1) * step + size; j += step) e[j] = vf_keep(vf_load(x + j * VW));
+        GG_UNROLL for (int t = 0; t < size; t++) {
+            const vf k = vf_keep(vf_load(w + t * VW));
+            GG_UNROLL for (int j = 0; j < n; j++) sum[j] = vf_fma(k, e[j * step + t], sum[j]);
+        }
+    }
+    const vf bias = vf_load(l->bias);
+    GG_UNROLL for (int j = 0; j < n; j++) vf_store(out + j * VW, vf_add(sum[j], bias));
+}
+#define LANES(n, size, stride) \
+    static void lanes_##size##_##stride##_##n(const lanes *l, int64_t taps, const float *x, int64_t step, \
+                                              float *out) { \
+        (void)step; \
+        lanes_near(n, size, stride, l, taps, x, out); \
+    }
+#define LANES_OF(size, stride) LANES(4, size, stride) LANES(5, size, stride) LANES(6, size, stride) \
+    LANES(7, size, stride) LANES(8, size, stride)
+LANES_OF(3, 1) LANES_OF(3, 2) LANES_OF(5, 1) LANES_OF(5, 2)
+#undef LANES
+#define LANES(n, size, stride) [n] = lanes_##size##_##stride##_##n,
+static const lanes_fn lanes_near_table[2][2][LANES_MOST + 1] = {
+    {{LANES_OF(3, 1)}, {LANES_OF(3, 2)}}, {{LANES_OF(5, 1)}, {LANES_OF(5, 2)}},
 };
 #undef LANES
+#undef LANES_OF
+#endif
 /* A row of n outputs, which read positions `step` floats apart. The last ones are in two parts of equal size, as the
  * sums of few outputs wait for each other. */
-static void lanes_row(const lanes *l, int64_t taps, const float *x, int64_t step, int64_t n, float *out) {
-    for (; n >= 2 * LANES_MOST || n == LANES_MOST; n -= LANES_MOST, x += LANES_MOST * step, out += LANES_MOST * VW)
-        lanes_table[LANES_MOST](l, taps, x, step, out);
-    for (int64_t few; n > 0; n -= few, x += few * step, out += few * VW)
-        few = n > LANES_MOST ? (n + 1) / 2 : n, lanes_table[few](l, taps, x, step, out);
+static void lanes_row(const lanes_fn *table, const lanes *l, int64_t taps, const float *x, int64_t step, int64_t n,
+                      float *out) {
+    for (int64_t few; n > 0; n -= few, x += few * step, out += few * VW) {
+        few = n >= 2 * LANES_MOST ? LANES_MOST : n > LANES_MOST ? (n + 1) / 2 : n;
+        const lanes_fn some = table[few] ? table[few] : lanes_table[few];
+        some(l, taps, x, step, out);
+    }
+}
+/* The functions for numbers of outputs; where one is NULL, lanes_table has it. */
+static const lanes_fn *lanes_choose(const patch_axis *ax) {
+#ifdef GG_VEC_32
+    const int64_t size = ax[0].taps, step = ax[0].stride;
+    const bool near = ax[0].dilation == 1 && ax[1].dilation == 1;
+    if (near && (size == 3 || size == 5) && ax[1].taps == size && step <= 2)
+        return lanes_near_table[size == 5][step == 2];
+#endif
+    (void)ax;
+    return lanes_table;
 }
 /* Stores n positions of m channels, which are `plane` floats apart; those of a position are ld floats behind those of
  * the one before. The last vector overlaps with the one before. */
@@ -142,6 +196,7 @@ static int lanes_run(const gg_work *w, const conv_plan *p, const void *part) {
     lanes l = *(const lanes *)part;
     if (!lanes_prepare(q, v, &l)) return plane_memory(p->dst);
     const int64_t strips = gg_ceil_div(ax[1].out, l.rows);
+    const lanes_fn *const table = lanes_choose(ax);
     int64_t i0, i1, ready = -1;
     while (gg_claim_chunk(w, blocks * v->n * strips, 1, &i0, &i1))
         for (int64_t i = i0; i < i1; i++) {
@@ -150,7 +205,7 @@ static int lanes_run(const gg_work *w, const conv_plan *p, const void *part) {
             if (c != ready) lanes_kernels(q, v, &l, ready = c, m);
             lanes_load(v, &l, (const char *)q->x->data + (size_t)c * v->nb_c + (size_t)n * v->nb_n, m, o, end);
             for (int64_t r = 0; r < end - o; r++)
-                lanes_row(&l, taps, l.copy + r * ax[1].stride * l.width * VW, ax[0].stride * VW, ax[0].out,
+                lanes_row(table, &l, taps, l.copy + r * ax[1].stride * l.width * VW, ax[0].stride * VW, ax[0].out,
                           l.sums + r * ax[0].out * VW);
             if (v->tail.function) v->tail.finish(NULL, NULL, NULL, 0, l.sums, 0, 1, count * VW);
             float *const y = (float *)((char *)p->dst->data + (size_t)c * gg_conv_g(q).nb_c + (size_t)n * v->to_n);
