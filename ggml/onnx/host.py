@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import math
 import warnings
 from typing import Any
 
@@ -92,6 +93,8 @@ def function_of(node):
 
 def made(node):
     """A function of the operands of a node that returns its output, or a tuple of them."""
+    if node.proto is None:
+        return lambda: node.attrs["value"]
     if node.op in OPERATORS:
         return OPERATORS[node.op](node)
     if node.op == "Cast" and node.attr("to") in UNSIGNED:
@@ -102,7 +105,54 @@ def made(node):
         return lambda x: x.astype(to) if x.dtype.kind in "bi" else rest(x)
     if node.op == "GatherElements":  # the reference does not return for an index far out of range
         return lambda x, index: np.take_along_axis(x, index, node.attr("axis", 0))
+    if node.op in MOVES:
+        return moving(node)
     return directly(node) or by_reference(node)
+
+
+def moving(node):
+    """The function of a node that moves elements of any type, texts as well."""
+    function, others = MOVES[node.op](node), by_reference(node)
+
+    def quickly(x, *more):
+        if type(x) is np.ndarray:
+            with contextlib.suppress(TypeError, ValueError, LookupError):  # the reference says why
+                return function(x, *more)
+        return others(x, *more)
+
+    return quickly
+
+
+def gathering(node):
+    axis = node.attr("axis", 0)
+    return lambda x, index: x.take(index, axis)
+
+
+def reshaping(node):
+    zeros = node.attr("allowzero", 0)
+
+    def function(x, shape):
+        dims = shape.tolist()
+        if not zeros and 0 in dims:
+            dims = [x.shape[i] if d == 0 else d for i, d in enumerate(dims)]
+        return x.reshape(dims)
+
+    return function
+
+
+def flattening(node):
+    axis = node.attr("axis", 1)
+
+    def function(x):
+        place = axis + x.ndim if axis < 0 else axis
+        if not 0 <= place <= x.ndim:
+            raise ValueError(f"axis is {axis}")
+        return x.reshape(math.prod(x.shape[:place]), math.prod(x.shape[place:]))
+
+    return function
+
+
+MOVES = {"Gather": gathering, "Reshape": reshaping, "Flatten": flattening}
 
 
 def directly(node):
@@ -110,8 +160,6 @@ def directly(node):
     function: Any = DIRECT.get(node.op) or OF_FLOATS.get(node.op)
     if node.op == "Einsum" and node.attr("equation"):
         function = functools.partial(contracted, node.attr("equation").strip())
-    elif node.op == "Gather":
-        function = functools.partial(np.take, axis=node.attr("axis", 0))
     if function is None:
         return None
     others = by_reference(node)
@@ -184,16 +232,19 @@ def evaluate(node, values):
 
 def call(node, values):
     """The same where NumPy's warnings are off already."""
-    if node.proto is None:
-        return [node.attrs["value"]]
     try:
         results = function_of(node)(*values)
     except Exception as error:
-        shapes = ", ".join(f"{n!r} {getattr(v, 'shape', type(v).__name__)}" for n, v in zip(node.inputs, values))
-        why = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise HostError(f"{node} with {shapes}: {why}") from error
+        fail(node, values, error)
     results = results if isinstance(results, tuple) else (results,)
     return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
+
+
+def fail(node, values, error):
+    """Raises the HostError of an error."""
+    shapes = ", ".join(f"{n!r} {getattr(v, 'shape', type(v).__name__)}" for n, v in zip(node.inputs, values))
+    why = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    raise HostError(f"{node} with {shapes}: {why}") from error
 
 
 # Functions of NumPy that give what the reference gives for operands of one type of PLAIN, in a tenth of the time:
@@ -215,6 +266,6 @@ DIRECT = {
     "Range": ranged,
     "Where": np.where,
 }
-ALIKE = {"Where": slice(1, None), "Gather": slice(1)}  # the operands of one type, if these are not all
+ALIKE = {"Where": slice(1, None)}  # the operands of one type, if these are not all
 OF_FLOATS = {"Sin": np.sin, "Cos": np.cos, "Exp": np.exp, "Sqrt": np.sqrt}
 PLAIN = [{np.dtype(t)} for t in (np.bool_, np.int32, np.int64, np.float32)]
