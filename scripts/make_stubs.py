@@ -88,7 +88,7 @@ EXT = {
         "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p",
     ),
     "argmax": "(ctx: _Address, a: _To[ggml_tensor], last: _Bool) -> ggml_tensor_p",
-    "argsort": "(ctx: _Address, a: _To[ggml_tensor], order: _Int) -> ggml_tensor_p",
+    "argsort": "(ctx: _Address, a: _To[ggml_tensor], order: _Int, k: _Int | None) -> ggml_tensor_p",
     "channel_norm": "(ctx: _Address, a: _To[ggml_tensor], factor: _To[ggml_tensor], bias: _To[ggml_tensor], "
     "eps: _Float) -> ggml_tensor_p",
     "compare": "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], relation: str) -> ggml_tensor_p",

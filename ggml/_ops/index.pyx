@@ -198,9 +198,12 @@ cdef int grad_add_id(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
 
 # ---- ARGSORT, TOP_K --------------------------------------------------------------------------------------------------
 cdef ggml_tensor *argsort(ggml_context *ctx, ggml_tensor *a, int order) except NULL:
+    return sorted_places(ctx, a, order, False, a.ne[0])
+
+cdef ggml_tensor *sorted_places(ggml_context *ctx, ggml_tensor *a, int order, bint nan, int64_t k) except NULL:
     cdef ggml_tensor node
-    node_like(&node, GGML_OP_ARGSORT, GGML_TYPE_I32, a)
-    argsort_params(&node).order = order
+    node_init(&node, GGML_OP_ARGSORT, GGML_TYPE_I32, k, a.ne[1], a.ne[2], a.ne[3])
+    argsort_params(&node).order, argsort_params(&node).nan = order, nan
     node.src[0] = a
     return node_append(ctx, &node)
 
@@ -223,7 +226,14 @@ def ggml_argsort(ctx, a, order):
     cdef ggml_context *c = arg_context(ctx, b"ggml_argsort")
     return wrap_tensor(argsort(c, arg_tensor(a, b"a"), arg_int32(order, b"order")))
 
-def ext_argsort(ctx, a, order):
+cdef int64_t arg_top_k(object k, ggml_tensor *a) except -1:
+    """The argument k: a number of elements of each row of a."""
+    cdef int64_t n = arg_extent(k, b"k")
+    if n > a.ne[0]:
+        fail(ValueError, f"k is {n}, a has rows of {a.ne[0]}: need at most as many")
+    return n
+
+def ext_argsort(ctx, a, order, k=None):
     """Computes the indices that sort each row, where NaN is larger than all numbers.
 
     The sort is stable in both directions: NaN comes last in ascending order, and first in descending order. There is
@@ -233,24 +243,19 @@ def ext_argsort(ctx, a, order):
         ctx: context that receives the result.
         a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
         order: GGML_SORT_ORDER_ASC or GGML_SORT_ORDER_DESC.
+        k: number of indices for each row, the first ones, 0 to ne0; None for all.
     Returns:
-        i32 tensor of a's shape.
+        i32 tensor [k, ne1, ne2, ne3].
     Raises:
-        TypeError: order is not an integer.
-        ValueError: order is unknown, a is not f32, f16 or bf16, or its rows are too long for an i32 index.
+        TypeError: order or k is not an integer.
+        ValueError: order is unknown, k is out of range, a is not f32, f16 or bf16, or its rows are too long for an i32
+            index.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml.ext.argsort")
-    cdef ggml_tensor *node = argsort(c, arg_tensor(a, b"a"), arg_int32(order, b"order"))
-    argsort_params(node).nan = True
-    return wrap_tensor(node)
-
-cdef int64_t arg_top_k(object k, ggml_tensor *a) except -1:
-    """The argument k: a number of elements of each row of a."""
-    cdef int64_t n = arg_extent(k, b"k")
-    if n > a.ne[0]:
-        fail(ValueError, f"k is {n}, a has rows of {a.ne[0]}: need at most as many")
-    return n
+    cdef ggml_tensor *x = arg_tensor(a, b"a")
+    cdef int64_t n = x.ne[0] if k is None else arg_top_k(k, x)
+    return wrap_tensor(sorted_places(c, x, arg_int32(order, b"order"), True, n))
 
 def ggml_argsort_top_k(ctx, a, k):
     """Gives the indices of the k largest elements of each row as a view of a complete sort.

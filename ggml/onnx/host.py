@@ -92,6 +92,8 @@ def function_of(node):
 
 def made(node):
     """A function of the operands of a node that returns its output, or a tuple of them."""
+    if node.proto is None:
+        return lambda: node.attrs["value"]
     if node.op in OPERATORS:
         return OPERATORS[node.op](node)
     if node.op == "Cast" and node.attr("to") in UNSIGNED:
@@ -249,16 +251,19 @@ def evaluate(node, values):
 
 def call(node, values):
     """The same where NumPy's warnings are off already."""
-    if node.proto is None:
-        return [node.attrs["value"]]
     try:
         results = function_of(node)(*values)
     except Exception as error:
-        shapes = ", ".join(f"{n!r} {getattr(v, 'shape', type(v).__name__)}" for n, v in zip(node.inputs, values))
-        why = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise HostError(f"{node} with {shapes}: {why}") from error
+        fail(node, values, error)
     results = results if isinstance(results, tuple) else (results,)
     return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
+
+
+def fail(node, values, error):
+    """Raises the HostError of an error."""
+    shapes = ", ".join(f"{n!r} {getattr(v, 'shape', type(v).__name__)}" for n, v in zip(node.inputs, values))
+    why = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    raise HostError(f"{node} with {shapes}: {why}") from error
 
 
 # Functions of NumPy that give what the reference gives for operands of one type of PLAIN, in a tenth of the time:

@@ -9,14 +9,28 @@ import numpy as np
 
 from .._owners import Owner, keep
 from ..utils import from_numpy, to_numpy
-from .choosing import RUN as CHOOSE
 from .recording import Recorder, ggml
 from .replaying import dense_rows, name_tensors, part_of
 from .sizes import Size, integer
-from .values import BOOL, EXACT, F32, Feed, Known, NeedValue, OnHost, Tensor, count, extents, require_held, wrapped
+from .thin import CHOOSE, JOIN, PARTS
+from .values import (
+    BOOL,
+    EXACT,
+    F32,
+    Double,
+    Feed,
+    Known,
+    NeedValue,
+    OnHost,
+    Tensor,
+    count,
+    extents,
+    require_held,
+    wrapped,
+)
 
 VIEWS = {ggml.GGML_OP_VIEW, ggml.GGML_OP_PERMUTE, ggml.GGML_OP_TRANSPOSE}
-COLUMNS = 8  # from which columns are joined as rows
+COLUMNS, NARROW = 8, 1024  # from which columns are joined as rows; elements of rows that compiled code joins
 MANY, SHARED = 64, 1 << 16  # rows from which columns are chosen by compiled code; elements that threads share
 KNOWN = 1 << 18  # bytes of constants up to which they lie in a context
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
@@ -50,12 +64,12 @@ class Arena(Owner):
         return from_numpy(np.ascontiguousarray(array), self.ctx)
 
     def hold(self, array, shape, dtype=np.float32):
-        """A tensor (F32 or I8) of a shape over the memory of an array, copied if that is not laid out like `room`."""
+        """A tensor (F32, F64 or I8) of a shape over an array's memory, copied if that is not laid out like `room`."""
         if array.dtype != dtype or not array.flags.c_contiguous or array.ctypes.data % 64:
             array, source = self.room(array.shape, np.dtype(dtype)), array
             array[...] = source
         self.arrays.append(array)
-        kind = ggml.GGML_TYPE_F32 if dtype == np.float32 else ggml.GGML_TYPE_I8
+        kind = {4: ggml.GGML_TYPE_F32, 8: ggml.GGML_TYPE_F64, 1: ggml.GGML_TYPE_I8}[array.itemsize]
         t = ggml.ggml_new_tensor_4d(self.views, kind, *extents(shape))
         t.contents.data = array.ctypes.data
         return t
@@ -196,10 +210,11 @@ class Layout(Owner):
         return self.fed(value, ggml.GGML_TYPE_F32)
 
     def fed(self, feed, kind):
-        """The Tensor of a Feed, made with a type of elements."""
+        """The Tensor (or Double) of a Feed, made with a type of elements."""
         if feed.tensor is None:
             t = ggml.ggml_new_tensor_4d(self.ctx, kind, *extents(feed.shape))
-            feed.tensor = Tensor(t, feed.shape, feed.dtype, feed.bounds)
+            double = kind == ggml.GGML_TYPE_F64
+            feed.tensor = Double(t, feed.shape) if double else Tensor(t, feed.shape, feed.dtype, feed.bounds)
             self.feeds.append(self.as_input(feed))
         return feed.tensor
 
@@ -266,6 +281,8 @@ class Layout(Owner):
         shape = tuple(map(integer, shape))
         if isinstance(x, Known):
             return self.reshaped(x, shape)
+        if isinstance(x, Double):
+            return Double(ggml.ggml_reshape_4d(self.ctx, x.t, *extents(shape)), shape, x.bounds)
         x = self.use(x)
         if x.shape == shape:
             return x
@@ -338,12 +355,27 @@ class Layout(Owner):
         outer, inner = count(shape[:axis]), count(shape[axis + 1 :])
         if len(values) >= COLUMNS and inner == 1 and outer >= COLUMNS and all(v.shape[axis] == 1 for v in values):
             return self.side_by_side(values, outer, shape)
+        if len(values) > 2 and inner == 1 and shape[axis] <= NARROW and not self.trains:
+            return self.reshape(self.joined_rows([self.reshape(v, (outer, v.shape[axis])) for v in values]), shape)
         parts = [self.reshape(v, (outer, v.shape[axis], inner)).t for v in values]
         while len(parts) > 1:  # pairs, so that an element is moved as often as the logarithm of their number
             pairs = (parts[i : i + 2] for i in range(0, len(parts), 2))
             parts = [p[0] if len(p) == 1 else ggml.ggml_concat(self.ctx, p[0], p[1], 1) for p in pairs]
         y = Tensor(parts[0], (outer, shape[axis], inner), values[0].dtype, joint_bounds(values))
         return self.reshape(y, shape)
+
+    def joined_rows(self, values):
+        """The rows of several matrices beside each other, by compiled code."""
+        while len(values) > 1:
+            groups = [values[i : i + PARTS] for i in range(0, len(values), PARTS)]
+            values = [g[0] if len(g) == 1 else self.joined_group(g) for g in groups]
+        return values[0]
+
+    def joined_group(self, values):
+        """The same for as many as a node has operands."""
+        rows, n = values[0].shape[0], sum(v.shape[1] for v in values)
+        t = self.compiled(n, rows, JOIN, rows * n >= SHARED, *(self.table(v).t for v in values))
+        return Tensor(t, (rows, n), values[0].dtype, joint_bounds(values))
 
     def side_by_side(self, values, outer, shape):
         """Columns of single elements as one value: as rows, each of which is one copy, and then the other way round."""
@@ -442,10 +474,15 @@ class Layout(Owner):
         shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
         if isinstance(index, Known) and not index.trace:
             places = index.array.reshape(-1)
-            if run := progression(places):
-                return self.reshape(self.slice(x, axis, run[0], n, run[1]), shape)
-            if inner == 1 and outer >= MANY and not self.trains:
+            run = progression(places)
+            if not (run and run[1] == 1) and inner == 1 and outer >= MANY and not self.trains:
                 return self.reshape(self.chosen(self.reshape(x, (outer, x.shape[axis])), places), shape)
+            if run:
+                return self.reshape(self.slice(x, axis, run[0], n, run[1]), shape)
+        if isinstance(x, Known) and not x.trace and inner == 1 < outer and n >= MANY and not self.trains:
+            rows = x.derived(("rows", axis), lambda a: np.ascontiguousarray(a.reshape(outer, -1).T))
+            taken = self.gather(rows, 0, self.reshape(index, (n,)))  # whole rows, whose transposed view this is
+            return self.reshape(self.transpose(taken, (1, 0)), shape)
         source = self.contiguous(self.reshape(x, (outer, x.shape[axis], inner)))
         rows = self.index(self.expand(self.reshape(index, (1, n)), (outer, n)))
         taken = ggml.ggml_get_rows(self.ctx, source.t, ggml.ggml_reshape_2d(self.ctx, rows, n, outer))

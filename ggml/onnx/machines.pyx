@@ -13,6 +13,7 @@ from .._core cimport ggml_tensor
 cdef extern from *:
     """
     #include "runtime/clones.h"
+    #include "runtime/exponential.h"
     #include <math.h>
     #include <stddef.h>
     #include <stdint.h>
@@ -46,32 +47,9 @@ cdef extern from *:
             for (size_t j = 0; j < columns; j++) d[j] += x[k] * v[k * stride + j];
     }
 
-    // x[j] = e^(factor x[j]), of exponents limited to [-708, 708]: 2^n times a Taylor polynomial of what remains
+    // x[j] = e^(factor x[j]), of exponents limited to [-708, 708]
     GG_VECTORS static void gg_exp_times(double *x, double factor, size_t n) {
-        for (size_t j = 0; j < n; j++) {
-            const double y = factor * x[j], up = y > 708 ? 708 : y, v = up < -708 ? -708 : up;
-            const double shifted = v * 1.4426950408889634 + 6755399441055744.0, k = shifted - 6755399441055744.0;
-            const double r = (v - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10;
-            double p = 1.0 / 479001600;
-            p = p * r + 1.0 / 39916800;
-            p = p * r + 1.0 / 3628800;
-            p = p * r + 1.0 / 362880;
-            p = p * r + 1.0 / 40320;
-            p = p * r + 1.0 / 5040;
-            p = p * r + 1.0 / 720;
-            p = p * r + 1.0 / 120;
-            p = p * r + 1.0 / 24;
-            p = p * r + 1.0 / 6;
-            p = p * r + 0.5;
-            p = p * r + 1.0;
-            p = p * r + 1.0;
-            int64_t bits;
-            memcpy(&bits, &shifted, sizeof bits);
-            bits = (int64_t)((uint64_t)(bits + 1023) << 52);
-            double scale;
-            memcpy(&scale, &bits, sizeof scale);
-            x[j] = p * scale;
-        }
+        for (size_t j = 0; j < n; j++) x[j] = gg_exp_limited_double(factor * x[j]);
     }
 
     // x[j] = (gamma x[j] + shift)^degree
@@ -157,7 +135,7 @@ cdef enum:              # results: the scores; 1 where the only one is above 0, 
     EACH, SIGN, BOTH, CHANCES       # probabilities of all classes
 
 cdef struct Parts:      # machines that share support vectors, without objects
-    const double* columns       # (features, vectors)
+    const double* columns       # (features, vectors); LINEAR: (features, scores), the sums of vectors times factors
     const double* factors       # (scores, vectors)
     const double* rho           # what is added to each score
     const double* a             # a, b: of the probabilities
@@ -177,6 +155,9 @@ cdef void score(const Parts* f, const double* x, double* scores) noexcept nogil:
     cdef Py_ssize_t first = 0, n, i
     for i in range(f.scores):
         scores[i] = f.rho[i]
+    if f.kernel == LINEAR:
+        gg_add_products(scores, x, f.columns, f.features, f.scores, f.scores)
+        return
     while first < f.vectors:
         n = min(<Py_ssize_t>BLOCK, f.vectors - first)
         for i in range(n):
@@ -270,6 +251,8 @@ cdef class Machine:
             raise ValueError(f"{f.vectors} vectors of {f.features} features, {f.scores} scores and {classes} classes")
         if self.factors.shape[1] != f.vectors or classes and f.scores != classes * (classes - 1) // 2:
             raise ValueError(f"factors are {list(factors.shape)} for {f.vectors} vectors and {classes} classes")
+        if kernel == "LINEAR":
+            self.columns = np.ascontiguousarray(np.asarray(self.columns) @ np.asarray(self.factors).T)
         f.columns, f.factors, f.rho = &self.columns[0, 0], &self.factors[0, 0], &self.rho[0]
         if chances is not None:
             self.a, self.b = (np.array(v, np.float64) for v in chances)
@@ -306,6 +289,8 @@ cdef class Machine:
     @property
     def work(self):
         """Elements that are multiplied for a row."""
+        if self.parts.kernel == LINEAR:
+            return self.parts.features * self.parts.scores
         return self.parts.vectors * (self.parts.features + self.parts.scores + 16)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
@@ -327,7 +312,7 @@ cdef class Machine:
 cdef void run(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
     """The results of all rows, behind which, if there are classes, is the number of each row's class.
 
-    The operand is contiguous and F32, (rows, features). Tensors that do not fit are left alone.
+    The operand is contiguous and F32 or F64, (rows, features). Tensors that do not fit are left alone.
     """
     cdef const Parts* f = <const Parts*>data
     cdef const ggml_tensor* x = dst.src[0]
@@ -336,14 +321,18 @@ cdef void run(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
     cdef Py_ssize_t rows = x.ne[1], width = f.width, place, row, i
     cdef float* y = <float*>dst.data
     cdef const float* own
+    cdef const double* source
     if x.ne[0] != f.features or dst.ne[0] != rows * (width + (f.classes > 0)):
         return
     row = ith
     while row < rows:
-        own = <const float*>x.data + row * f.features
-        for i in range(f.features):
-            wide[i] = own[i]
-        place = answer(f, wide, memory, y + row * width)
+        source = <const double*>x.data + row * f.features
+        if x.nb[0] != sizeof(double):
+            own = <const float*>x.data + row * f.features
+            for i in range(f.features):
+                wide[i] = own[i]
+            source = wide
+        place = answer(f, source, memory, y + row * width)
         if f.classes:
             y[rows * width + row] = place
         row += nth

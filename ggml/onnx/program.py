@@ -24,13 +24,15 @@ from .builder import Builder
 from .layout import Arena
 from .opsets import ALIGN, aligned
 from .recording import Recipe, pattern_of, sized
-from .repeating import Repeat
+from .repeating import Repeat, Step, owned
+from .rules import doubles
 from .signatures import require_types
 from .sizes import Size, Terms, UnrecordedError, int_of
 from .transfer import transfers
 from .values import (
     BOOL,
     F32,
+    F64,
     Drive,
     Feed,
     Known,
@@ -51,6 +53,7 @@ ALONG = set(
     "ArgMax ArgMin Compress Concat Gather GatherElements Hardmax LayerNormalization LogSoftmax LpNormalization "
     "RMSNormalization ScatterElements Softmax Split TopK".split()
 )  # operators along an axis of their operand
+TEXTS = {"Flatten", "Gather", "Reshape", "StringNormalizer", "ai.onnx.ml.ArrayFeatureExtractor"}  # give texts for texts
 KNOWN = {Known, type(None)}
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
 
@@ -89,7 +92,10 @@ class Program(Owner):
         self.last: tuple[Any, Any] = (None, None)  # the signature and the plan of the last run
         self.recipes: list[Recipe] = []
         self.attempts = RECORDINGS  # to make one, that are left
-        self.repeat = Repeat(compute, True)
+        self.repeat, self.following = (
+            Repeat(compute, True),
+            Repeat(compute),
+        )  # of iterations; of runs after another plan
         self.memory: Any = None  # of the graph of the last plan that was made
 
     def place(self, graph):
@@ -191,7 +197,7 @@ class Program(Owner):
             if plan.step is not None:
                 results.update(plan.step(results))
             if plan.ends:  # the caller may write into outputs
-                return [a.copy() if isinstance(a, np.ndarray) else a for a in (results[n] for n in program.outputs)]
+                return [owned(results[n]) for n in program.outputs]
             program, values = plan.rest, [results[n] for n in plan.rest.inputs]
 
     def again(self, values, last, changed):
@@ -271,7 +277,7 @@ class Lowering:
                 self.nodes.appendleft(node)
                 return self.finish(None, {n for n in node.inputs if n and self.env[n] is need.value})
             except OnHost as reason:
-                nodes = [node, *self.following()]
+                nodes = [node, *self.following(node)]
                 return self.finish(self.on_host(nodes, str(reason)), (), nodes)
             except Drive as control:
                 self.note(node, "control", str(control))
@@ -361,7 +367,11 @@ class Lowering:
         """What the rule of a node makes of values, a tuple."""
         if ALIGN in node.attrs:
             values[1] = self.builder.reshape(values[1], aligned(node, values[0].shape, values[1].shape))
-        results = self.model.rules[node.op](self.builder, node, *values)
+        results = None
+        if any(getattr(v, "dtype", None) == F64 for v in values):
+            results = doubles.results(self.builder, node, values)
+        if results is None:
+            results = self.model.rules[node.op](self.builder, node, *values)
         self.label(node)
         return results if isinstance(results, tuple) else (results,)
 
@@ -434,9 +444,22 @@ class Lowering:
             self.program.by_value |= roots
             raise RetraceError
 
-    def following(self):
-        """Takes the next nodes, as long as their operators run on the host whatever the operands are."""
-        while self.nodes and self.nodes[0].op in host.OPERATORS and self.nodes[0].op not in self.model.rules:
+    def following(self, node):
+        """Takes the nodes after one that runs on the host, as long as they run there whatever their operands are.
+
+        Their operators do, or they read texts.
+        """
+        rules, texts = self.model.rules, {n for n, v in self.env.items() if isinstance(v, Opaque)}
+        while True:
+            if node.op in TEXTS and node.inputs[0] in texts:
+                texts.update(node.outputs)
+            if not self.nodes:
+                return
+            node = self.nodes[0]
+            alone = node.op in host.OPERATORS and node.op not in rules
+            plain = not (node.parts or node.op == "Identity" or getattr(rules.get(node.op), "expands", False))
+            if not (alone or plain and texts.intersection(node.inputs)):
+                return
             yield self.nodes.popleft()
 
     def on_host(self, nodes, reason):
@@ -445,15 +468,7 @@ class Lowering:
             raise HostRefused(f"{nodes[0]} would run on the host, which strict=True refuses: {reason}")
         for node in nodes:
             self.note(node, "host", reason)
-        quietly = host.quiet(self.model.threads)
-
-        def step(values):
-            found: dict = {}
-            for node in nodes:
-                arrays = [(found[n] if n in found else values[n]) if n else None for n in node.inputs]
-                found.update(zip(node.outputs, host.call(node, arrays)))
-            return found
-
+        quietly, step = host.quiet(self.model.threads), Step(nodes, host.function_of, host.fail)
         return lambda values: quietly(step, values)
 
     def finish(self, step, by_value, nodes=()):
@@ -537,8 +552,6 @@ class Plan(Owner):
         self.graph, self.memory, self.converts, self.feeds = None, None, False, []
         if computed:
             self.build(computed, program)
-        self.follows = rest is None and not self.lists  # Repeat can make iterations of it, and runs
-        self.repeats = self.follows and not self.shared or self.ends and not self.lists
 
     def build(self, computed, program):
         """Builds the graph of results, and gives its tensors memory."""
@@ -556,7 +569,7 @@ class Plan(Owner):
         there = [f for f in self.builder.feeds if ggml.ggml_get_data(f.tensor.t)]
         feeds = [(f, program.inputs.index(f.name)) for f in there]
         self.feeds, self.results = transfers(self.graph, feeds, outputs)
-        self.converts = any(v.dtype not in (F32, BOOL) for _, v, _ in outputs)
+        self.converts = any(v.dtype not in (F32, F64, BOOL) for _, v, _ in outputs)
 
     def computed(self, t):
         """The contiguous tensor, in some shape, of a result that a node of the graph computes."""

@@ -31,6 +31,12 @@ cdef extern from *:
         GG_EACH_ROW y[r] = sum[r];
     }
 
+    GG_PART void gg_magnitudes_of(float *restrict y, const float *restrict x, const int32_t *restrict at, size_t n) {
+        float sum[GG_ABREAST] = {0};
+        GG_EACH_ELEMENT(n) sum[r] += fabsf(x[k + at[r]]);
+        GG_EACH_ROW y[r] = sum[r];
+    }
+
     // The largest element of a row, NaN if one is, but finite; the sum of e to the distances from it
     GG_PART void gg_exponentials_of(float *restrict y, float *restrict top, const float *restrict x,
                                     const int32_t *restrict at, size_t n) {
@@ -87,6 +93,9 @@ cdef extern from *:
     GG_VECTORS static void gg_squares(float *y, const float *x, size_t rows, size_t n) {
         GG_BY_BLOCKS(gg_squares_of(value, x, at, n), (void)top)
     }
+    GG_VECTORS static void gg_magnitudes(float *y, const float *x, size_t rows, size_t n) {
+        GG_BY_BLOCKS(gg_magnitudes_of(value, x, at, n), (void)top)
+    }
     GG_VECTORS static void gg_exponentials(float *y, size_t all, const float *x, size_t rows, size_t n) {
         GG_BY_BLOCKS(gg_exponentials_of(value, top, x, at, n), memcpy(y + all + done, top, left * sizeof *y))
     }
@@ -107,6 +116,7 @@ cdef extern from *:
     void gg_places(float* y, const float* x, size_t rows, size_t n, int last) noexcept nogil
     void gg_ends_64(const int64_t *x, size_t n, int64_t *lo, int64_t *hi)
     void gg_squares(float* y, const float* x, size_t rows, size_t n) noexcept nogil
+    void gg_magnitudes(float* y, const float* x, size_t rows, size_t n) noexcept nogil
     void gg_exponentials(float* y, size_t all, const float* x, size_t rows, size_t n) noexcept nogil
 
 cdef extern from "Python.h":
@@ -120,7 +130,7 @@ cdef enum:
 
 
 cdef enum Kind:
-    SQUARED, EXPONENTIATED, FIRST, LAST
+    SQUARED, MAGNITUDES, EXPONENTIATED, FIRST, LAST
 
 
 cdef void run(ggml_tensor* dst, int ith, int nth, Kind kind) noexcept nogil:
@@ -136,6 +146,8 @@ cdef void run(ggml_tensor* dst, int ith, int nth, Kind kind) noexcept nogil:
         y, x, m = <float*>dst.data + first, <const float*>t.data + first * n, min(<Py_ssize_t>BLOCK, rows - first)
         if kind == SQUARED:
             gg_squares(y, x, m, n)
+        elif kind == MAGNITUDES:
+            gg_magnitudes(y, x, m, n)
         elif kind == EXPONENTIATED:
             gg_exponentials(y, rows, x, m, n)
         else:
@@ -145,6 +157,10 @@ cdef void run(ggml_tensor* dst, int ith, int nth, Kind kind) noexcept nogil:
 
 cdef void run_squares(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
     run(dst, ith, nth, SQUARED)
+
+
+cdef void run_magnitudes(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    run(dst, ith, nth, MAGNITUDES)
 
 
 cdef void run_exponentials(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
@@ -174,5 +190,5 @@ def ends_of(object array):
 
 LONGEST = MOST
 SQUARES = <uintptr_t>&run_squares           # addresses for ggml.ext.compiled
-EXPONENTIALS = <uintptr_t>&run_exponentials
+MAGNITUDES_OF, EXPONENTIALS = <uintptr_t>&run_magnitudes, <uintptr_t>&run_exponentials
 FIRST_PLACES, LAST_PLACES = <uintptr_t>&run_first, <uintptr_t>&run_last

@@ -1,6 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Runs of a model with operands like those of the run before, in a third of the time that Python takes for them.
 
+Where plans follow each other, with nodes on the host between them, each program has a `Repeat` of its own.
+
 A run of a few small nodes takes a few microseconds, of which looking for the plan, copying operands and collecting
 results would be most.
 """
@@ -11,7 +13,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from .values import BOOL, F32, integer_range
+from .values import BOOL, F32, F64, integer_range
 
 cdef extern from "Python.h":
     int PyObject_GetBuffer(object, Py_buffer*, int)     # an exception is cleared here: there is another way
@@ -138,7 +140,8 @@ cdef class Repeat:
     cdef object compute, program
     cdef readonly object plan
     cdef bint loops
-    cdef tuple names, dtypes, shapes, values, feeds, results, outputs, passed
+    cdef tuple names, dtypes, shapes, values, feeds, results, outputs, passed, lists
+    cdef frozenset made, listed
     cdef Py_ssize_t count
 
     def __init__(self, compute, loops=False):
@@ -150,13 +153,16 @@ cdef class Repeat:
         if plan is self.plan and program is self.program:
             return
         self.program, self.plan = program, None
-        if plan is None or "opaque" in key or not (plan.follows if self.loops else plan.repeats):
+        if plan is None or self.loops and (plan.rest is not None or plan.lists or "opaque" in key):
             return
         self.names, self.count = tuple(program.inputs), len(key)
-        self.shapes, self.dtypes = tuple(part[0] for part in key), tuple(part[1] for part in key)
-        self.values = tuple(expectation(part) for part in key)
+        self.shapes, self.dtypes, self.values = (), (), ()
+        for part in key:
+            self.shapes += (None if part == "opaque" else part[0],)
+            self.dtypes += (None if part == "opaque" else part[1],)
+            self.values += (None if part == "opaque" else expectation(part),)
         ways = tuple(way_of(r) for r in plan.results)
-        if any(way == "end" and r.dtype not in (F32, BOOL) for r, way in zip(plan.results, ways)):
+        if any(way == "end" and r.dtype not in (F32, F64, BOOL) for r, way in zip(plan.results, ways)):
             return  # of conversions that NumPy may warn of
         self.feeds = tuple(
             (f, f.position, f.home, f.view.nbytes, None if f.moves else key[f.position][1], f.view.dtype)
@@ -164,13 +170,14 @@ cdef class Repeat:
         self.results = tuple(
             (r, r.name, way, tuple(r.view.shape), r.home, r.view.size) for r, way in zip(plan.results, ways))
         self.outputs, self.passed, self.plan = tuple(program.outputs), tuple(plan.passed), plan
+        self.lists, self.listed = tuple(reversed(plan.lists)), frozenset(name for name, _ in plan.lists)
+        self.made = frozenset(r.name for r in plan.results)
 
     def __call__(self, tuple arrays):
         """The outputs for operands by position, or in a dict; None if they are not like those of the last run."""
         cdef list operands
-        cdef dict named, found
-        cdef object plan = self.plan
-        if plan is None:
+        cdef dict named
+        if self.plan is None:
             return None
         if len(arrays) == 1 and type(arrays[0]) is dict:
             named = arrays[0]
@@ -181,13 +188,27 @@ cdef class Repeat:
             operands = list(arrays)
         else:
             return None
-        if not self.fits(operands, self.count):
-            return None
-        found = self.computed(operands, self.count)
-        if plan.step is None:
-            return [found[name] for name in self.outputs]
-        found.update(plan.step(found))
-        return [a.copy() if type(a) is ndarray else a for a in [found[name] for name in self.outputs]]
+        return self.outcome(operands) if self.fits(operands, self.count) else None
+
+    cdef object outcome(self, list operands):
+        """The outputs for operands that fit; of the programs that follow, some may have to be planned."""
+        cdef Repeat here = self
+        cdef dict found
+        cdef object plan, program
+        while True:
+            plan, found = here.plan, here.computed(operands, here.count)
+            for name, names in here.lists:
+                found[name] = [found.pop(n) if n in here.made else owned(found.pop(n)) for n in names]
+            if plan.step is not None:
+                found.update(plan.step(found))
+            if plan.rest is None or plan.ends:  # the caller may write into outputs
+                return [found[n] if n in here.made or n in here.listed else owned(found[n]) for n in here.outputs]
+            program = plan.rest
+            operands, here = [found[name] for name in program.inputs], program.following
+            if here.plan is None or not here.fits(operands, here.count):
+                found_by_program = program.run(operands)
+                here.keep(program)
+                return found_by_program
 
     def again(self, list operands, Py_ssize_t changed):
         """The outputs where only the first `changed` operands are others than those of the last run of the plan."""
@@ -205,6 +226,10 @@ cdef class Repeat:
             return False
         for i in range(changed):
             array, expected = operands[i], self.values[i]
+            if self.shapes[i] is None:
+                if type(array) is ndarray and array.dtype.kind not in "OUSMm":
+                    return False
+                continue
             if type(array) is not ndarray or array.dtype is not self.dtypes[i] or array.shape != self.shapes[i]:
                 return False
             if expected is None:
@@ -244,6 +269,52 @@ cdef class Repeat:
         for name, position in self.passed:
             found[name] = operands[position]
         return found
+
+
+cpdef object owned(object value):
+    """A copy of an array, or a list of copies, which nothing else refers to; other values as they are."""
+    if type(value) is list and value and type(value[0]) is ndarray:
+        return [owned(v) for v in value]
+    return value.copy() if type(value) is ndarray else value
+
+
+cdef class Step:
+    """Nodes that run on the host: a function of arrays by name that gives their outputs by name.
+
+    Args:
+        nodes: list of Node.
+        function_of: gives the function of a node that computes its outputs from arrays.
+        fail: raises what an error of a function means, given the node, the arrays and the error.
+    """
+    cdef list nodes
+    cdef object function_of, fail
+
+    def __init__(self, nodes, function_of, fail):
+        self.nodes = [(n, tuple(n.inputs), tuple(n.outputs)) for n in nodes]
+        self.function_of, self.fail = function_of, fail
+
+    def __call__(self, dict values):
+        cdef dict found = {}
+        cdef list arrays
+        cdef tuple entry, inputs, outputs, results
+        cdef Py_ssize_t i
+        for entry in self.nodes:
+            node, inputs, outputs = entry
+            arrays = [None if not n else found[n] if n in found else values[n] for n in inputs]
+            try:
+                result = self.function_of(node)(*arrays)
+            except Exception as error:
+                self.fail(node, arrays, error)
+            results = result if type(result) is tuple else (result,)
+            for i in range(min(len(outputs), len(results))):
+                result = results[i]
+                found[outputs[i]] = result if type(result) is ndarray else plain(result)
+        return found
+
+
+cdef object plain(object value):
+    """A scalar of NumPy as an array; other values as they are."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 cdef str way_of(object result):

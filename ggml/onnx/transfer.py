@@ -16,12 +16,16 @@ import ggml
 from ..utils import to_numpy
 from .layout import room
 from .repeating import address_of
-from .values import BOOL, F32, count, extents
+from .values import BOOL, F32, F64, count, extents
 
 LARGE = 1 << 16  # bytes from which an array is not copied, or its memory is used again
 # A graph whose tensors move is checked and planned again, which takes as long for each node as copying so many bytes.
 NODE = 40_000
-TYPES = {F32: ggml.GGML_TYPE_F32, BOOL: ggml.GGML_TYPE_I8}  # of tensors whose memory has the form of an array
+TYPES = {
+    F32: ggml.GGML_TYPE_F32,
+    F64: ggml.GGML_TYPE_F64,
+    BOOL: ggml.GGML_TYPE_I8,
+}  # of tensors whose memory has the form of an array
 
 
 def references(kept, i):
@@ -59,7 +63,7 @@ class Place:
 
     def __init__(self, t, shape, moves, nodes):
         self.view, self.moves = to_numpy(t).reshape(shape), moves
-        if self.view.dtype != F32:  # bytes: booleans
+        if self.view.dtype.itemsize == 1:  # booleans
             self.view = self.view.view(BOOL)
         self.home = self.address = t.contents.data
         self.tensors = []  # (fields, offset)

@@ -1,7 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """The walk through ensembles of decision trees.
 
-Nodes are in an array in which both children of a node are neighbours and stand behind it, so that every walk ends.
+Nodes are in an array in which both children of a node are neighbours and stand behind it, so that every walk ends. The
+first levels of a tree, where most of their nodes exist, are complete in a copy: the children of node i are 2 i + 1 and
+2 i + 2, so that a walk through them reads no links and does not ask whether it has ended.
 """
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.math cimport INFINITY, isinf
@@ -9,10 +11,45 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 
 from .._core cimport ggml_tensor
 
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include <stdint.h>
+    typedef struct { double split; int32_t feature, left; } gg_tree_node;   // TreeNode
+    #define GG_WALKS 8      // ABREAST
+
+    // The places that GG_WALKS rows, `width` numbers apart, reach in the levels of a tree that are complete
+    #define GG_DESCEND(NAME, TYPE)                                                                                \
+        static inline void NAME(const TYPE *x, ptrdiff_t width, const void *nodes, const int32_t *exits, int levels, \
+                                ptrdiff_t *places) {                                                              \
+            const gg_tree_node *top = (const gg_tree_node *)nodes;                                                \
+            size_t at[GG_WALKS] = {0};                                                                            \
+            for (int level = 0; level < levels; level++)                                                          \
+                GG_UNROLL for (int i = 0; i < GG_WALKS; i++) {                                                    \
+                    const gg_tree_node *node = top + at[i];                                                       \
+                    at[i] = 2 * at[i] + 1 + !(x[i * width + node->feature] <= node->split);                       \
+                }                                                                                                 \
+            for (int i = 0; i < GG_WALKS; i++) places[i] = exits[at[i] + 1 - ((size_t)1 << levels)];              \
+        }
+    #if defined(__GNUC__) && !defined(__clang__)
+    #define GG_UNROLL _Pragma("GCC unroll 8")
+    #else
+    #define GG_UNROLL
+    #endif
+    GG_DESCEND(gg_descend_single, float)
+    GG_DESCEND(gg_descend_double, double)
+    """
+    void gg_descend_single(const float* x, Py_ssize_t width, const void* nodes, const int32_t* exits, int levels,
+                           Py_ssize_t* places) noexcept nogil
+    void gg_descend_double(const double* x, Py_ssize_t width, const void* nodes, const int32_t* exits, int levels,
+                           Py_ssize_t* places) noexcept nogil
+
 cdef enum:
     BLOCK = 64          # rows that go through one tree before the next one
     MOST = 64           # columns of results in a graph
     ABREAST = 8         # of which so many walk at a time, because each waits for memory
+    LEVELS = 10         # most levels that are complete
+    DENSE = 8           # most columns of which every leaf has weights, zeros where it gives none
 
 cdef struct TreeNode:
     double split
@@ -39,6 +76,11 @@ cdef struct Parts:      # an ensemble without objects
     const int64_t* targets
     const double* weights
     int aggregate
+    const TreeNode* tops    # complete levels of all trees
+    const int32_t* exits    # the node that follows each node of their last level, on both sides
+    const int32_t* levels   # the number for each tree; NULL: there are none
+    const double* dense     # (leaves, width): sums are of these; NULL: of weights
+    Py_ssize_t width
     # in a graph
     Py_ssize_t features, columns, classes   # classes: 0 if the largest sum is not asked for
     double factor                           # of the sums
@@ -83,21 +125,29 @@ cdef inline void walk_abreast(const number* x, Py_ssize_t width, Py_ssize_t root
                               const TreeNode* nodes, Py_ssize_t count, Py_ssize_t* leaves) noexcept nogil:
     """The numbers of the leaves that up to ABREAST walks reach where every node asks whether a feature is at most the
     split. From one walk to the next, the row is `width` numbers further, and the root is the next one (roots is 1)."""
-    cdef Py_ssize_t place[ABREAST]
     cdef Py_ssize_t i
-    cdef int32_t ended = 0
     for i in range(count):
-        place[i] = root + i * roots
+        leaves[i] = root + i * roots
+    finish_walks(x, width, nodes, count, leaves)
+
+
+cdef inline void finish_walks(const number* x, Py_ssize_t width, const TreeNode* nodes, Py_ssize_t count,
+                              Py_ssize_t* places) noexcept nogil:
+    """Replaces the places of up to ABREAST walks by the numbers of the leaves that they reach."""
+    cdef Py_ssize_t i
+    cdef int32_t ended = -1
     if count == ABREAST:
+        for i in range(ABREAST):
+            ended &= nodes[places[i]].feature
         while ended >= 0:
             ended = -1
             for i in range(ABREAST):
-                place[i] = following(x + i * width, nodes, place[i])
-                ended &= nodes[place[i]].feature
+                places[i] = following(x + i * width, nodes, places[i])
+                ended &= nodes[places[i]].feature
     for i in range(count):
-        while nodes[place[i]].feature >= 0:
-            place[i] = following(x + i * width, nodes, place[i])
-        leaves[i] = nodes[place[i]].left
+        while nodes[places[i]].feature >= 0:
+            places[i] = following(x + i * width, nodes, places[i])
+        places[i] = nodes[places[i]].left
 
 
 cdef void walk(const number* x, Py_ssize_t width, Py_ssize_t rows, const Parts* f, Py_ssize_t root,
@@ -138,6 +188,9 @@ cdef class Forest:
     cdef const int32_t[::1] sets
     cdef const double[::1] members, weights, base
     cdef const int64_t[::1] first, targets
+    cdef const TreeNode[::1] tops
+    cdef const int32_t[::1] exits, levels
+    cdef const double[:, ::1] dense
     cdef Parts parts
 
     def __init__(self, nodes, trees, modes, missing, sets, members, first, targets, weights, aggregate):
@@ -151,6 +204,22 @@ cdef class Forest:
         f.members = &self.members[0] if len(members) else NULL
         f.targets = &self.targets[0] if len(targets) else NULL
         f.weights = &self.weights[0] if len(weights) else NULL
+
+    def hasten(self, tops, exits, levels, dense):
+        """Adds what makes walks shorter: complete levels of trees that have no modes, and weights of all columns.
+
+        Args:
+            tops: 2^levels - 1 nodes of each tree; exits: 2^levels nodes of each; levels: int32, one for each tree, at
+                most LEVELS; None for no complete levels.
+            dense: float64 (leaves, columns), whose columns are those of all results; or None.
+        """
+        cdef Parts* f = &self.parts
+        if levels is not None:
+            self.tops, self.exits, self.levels = tops, exits, levels
+            f.tops, f.exits, f.levels = &self.tops[0], &self.exits[0], &self.levels[0]
+        if dense is not None:
+            self.dense = dense
+            f.dense, f.width = &self.dense[0, 0], self.dense.shape[1]
 
     def give(self, features, columns, factor, classes, form, base):
         """Says what a node of a graph gives for each row of so many features: sums in columns, times a factor.
@@ -207,11 +276,26 @@ cdef inline void gather(const Parts* f, Py_ssize_t leaf, double* out) noexcept n
             to[0] = max(to[0], f.weights[k])
 
 
+cdef inline void gather_rows(const Parts* f, const Py_ssize_t* leaves, Py_ssize_t rows, double* out,
+                             Py_ssize_t columns) noexcept nogil:
+    """The same for rows of results that follow each other."""
+    cdef Py_ssize_t i, c
+    cdef const double* weights
+    for i in range(rows):
+        if f.dense == NULL or f.width != columns:
+            gather(f, leaves[i], out + i * columns)
+            continue
+        weights = f.dense + leaves[i] * columns
+        for c in range(columns):
+            out[i * columns + c] += weights[c]
+
+
 cdef void add_rows(const Parts* f, const number* x, Py_ssize_t width, Py_ssize_t count, double* out,
                    Py_ssize_t columns) noexcept nogil:
     """Forest.add for rows of one type, each `width` numbers behind the one before."""
     cdef Py_ssize_t leaves[ABREAST]
-    cdef Py_ssize_t block = 0, stop, tree = 0, row, rows, i
+    cdef Py_ssize_t block = 0, stop, tree = 0, row, rows, i, top
+    cdef int levels
     if f.modes == NULL and count == 1:               # a row goes through several trees at a time
         while tree < f.trees:
             rows = min(<Py_ssize_t>ABREAST, f.trees - tree)
@@ -221,52 +305,70 @@ cdef void add_rows(const Parts* f, const number* x, Py_ssize_t width, Py_ssize_t
             tree += rows
         return
     while block < count:
-        stop = min(count, block + BLOCK)
+        stop, top = min(count, block + BLOCK), 0
         for tree in range(f.trees):
-            row = block
+            row, levels = block, f.levels[tree] if f.levels != NULL else 0
             while row < stop:
                 rows = min(<Py_ssize_t>ABREAST, stop - row)
-                if f.modes == NULL:
-                    walk_abreast(x + row * width, width, tree, 0, f.nodes, rows, leaves)
-                else:
+                if f.modes != NULL:
                     walk(x + row * width, width, rows, f, tree, leaves)
-                for i in range(rows):
-                    gather(f, leaves[i], out + (row + i) * columns)
+                elif rows == ABREAST and levels:
+                    if number is float:
+                        gg_descend_single(x + row * width, width, f.tops + top - tree, f.exits + top, levels, leaves)
+                    else:
+                        gg_descend_double(x + row * width, width, f.tops + top - tree, f.exits + top, levels, leaves)
+                    finish_walks(x + row * width, width, f.nodes, rows, leaves)
+                else:
+                    walk_abreast(x + row * width, width, tree, 0, f.nodes, rows, leaves)
+                gather_rows(f, leaves, rows, out + row * columns, columns)
                 row += rows
+            top += 1 << levels
         block = stop
 
 
 # ---- as a node of a graph --------------------------------------------------------------------------------------------
-cdef void finish(const Parts* f, double* sums, float* out, float* place) noexcept nogil:
-    """What the sums of a row become: numbers, and where the largest is."""
-    cdef Py_ssize_t c, best = 0
-    for c in range(f.columns):
-        sums[c] *= f.factor
-        if f.aggregate != SUM and isinf(sums[c]):
-            sums[c] = 0
-        if f.base != NULL:
-            sums[c] += f.base[c]
-        if sums[c] > sums[best]:
-            best = c
+cdef void finish(const Parts* f, double* sums, Py_ssize_t rows, float* out, float* places) noexcept nogil:
+    """What the sums of rows become: numbers, and where the largest of each row is."""
+    cdef Py_ssize_t n = rows * f.columns, row, c, best
+    cdef double least = 0.5 if f.form == COMPLEMENT else 0
+    if f.factor != 1:
+        for c in range(n):
+            sums[c] *= f.factor
+    if f.aggregate != SUM:
+        for c in range(n):
+            if isinf(sums[c]):
+                sums[c] = 0
+    if f.base != NULL:
+        for row in range(rows):
+            for c in range(f.columns):
+                sums[row * f.columns + c] += f.base[c]
     if f.form == EACH:
-        for c in range(f.columns):
+        for c in range(n):
             out[c] = <float>sums[c]
     else:
-        out[0], out[1] = <float>((1 if f.form == COMPLEMENT else 0) - sums[0]), <float>sums[0]
-        best = min(<Py_ssize_t>(sums[0] > (0.5 if f.form == COMPLEMENT else 0)), f.classes - 1)
-    if f.classes:
-        place[0] = best
+        for row in range(rows):
+            out[2 * row], out[2 * row + 1] = <float>(2 * least - sums[row]), <float>sums[row]
+    if f.classes and f.form == EACH:
+        for row in range(rows):
+            best = 0
+            for c in range(1, f.columns):
+                if sums[row * f.columns + c] > sums[row * f.columns + best]:
+                    best = c
+            places[row] = best
+    elif f.classes:
+        for row in range(rows):
+            places[row] = min(<Py_ssize_t>(sums[row] > least), f.classes - 1)
 
 
 cdef void run(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
     """The results of all rows, behind which, if there are classes, is the number of each row's class.
 
-    The operand is contiguous and F32, (rows, features). Tensors that do not fit are left alone.
+    The operand is contiguous and F32 or F64, (rows, features). Tensors that do not fit are left alone.
     """
     cdef const Parts* f = <const Parts*>data
     cdef const ggml_tensor* x = dst.src[0]
     cdef double[BLOCK * MOST] sums
-    cdef Py_ssize_t rows = x.ne[1], width = f.columns if f.form == EACH else 2, count, i, k
+    cdef Py_ssize_t rows = x.ne[1], width = f.columns if f.form == EACH else 2, count, i
     cdef Py_ssize_t row = <Py_ssize_t>ith * BLOCK
     cdef float* y = <float*>dst.data
     if x.ne[0] < max(f.features, <Py_ssize_t>1) or f.columns > MOST or dst.ne[0] != rows * (width + (f.classes > 0)):
@@ -275,12 +377,13 @@ cdef void run(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
         count = min(<Py_ssize_t>BLOCK, rows - row)
         for i in range(count * f.columns):
             sums[i] = 0 if f.aggregate == SUM else INFINITY if f.aggregate == MIN else -INFINITY
-        add_rows(f, <const float*>x.data + row * x.ne[0], x.ne[0], count, sums, f.columns)
-        for i in range(count):
-            k = row + i
-            finish(f, &sums[i * f.columns], y + k * width, y + rows * width + k)
+        if x.nb[0] == sizeof(double):
+            add_rows(f, <const double*>x.data + row * x.ne[0], x.ne[0], count, sums, f.columns)
+        else:
+            add_rows(f, <const float*>x.data + row * x.ne[0], x.ne[0], count, sums, f.columns)
+        finish(f, sums, count, y + row * width, y + rows * width + row)
         row += <Py_ssize_t>nth * BLOCK
 
 
-LARGEST = MOST
+LARGEST, TOPS, FILLED = MOST, LEVELS, DENSE
 RUN = <uintptr_t>&run  # for ggml.ext.compiled

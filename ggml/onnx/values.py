@@ -1,9 +1,9 @@
 """What the names of a model stand for while it is lowered, and the exceptions by which a rule declines.
 
 Every value in a ggml graph is F32, whatever type the model gives it (exceptions are weights, which may be F16 or
-quantised, and the bytes that booleans have besides). That is exact: booleans are 0 and 1; integers carry the interval
-[lo, hi] that they lie in, and a rule may hold them in F32 only while the interval proves that F32 represents them; half
-precision is widened, and rounded where the model casts or returns it.
+quantised, the bytes that booleans have besides, and float64, which is `Double`). That is exact: booleans are 0 and 1;
+integers carry the interval [lo, hi] that they lie in, and a rule may hold them in F32 only while the interval proves
+that F32 represents them; half precision is widened, and rounded where the model casts or returns it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ except ImportError:  # onnx before 1.17 knows no types beyond NumPy's
 
 ONES = tuple((1,) * (4 - rank) for rank in range(5))  # dimensions that a shape of a rank lacks
 EXACT = 1 << 24  # F32 represents every integer up to this magnitude
-BOOL, F32, I64 = np.dtype(bool), np.dtype(np.float32), np.dtype(np.int64)
+BOOL, F32, F64, I64 = np.dtype(bool), np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 
 
 def extra_types(*names):
@@ -218,6 +218,19 @@ class Tensor:
     def least(self):
         """The value with the fewest bytes that there are of it."""
         return self if self.truth is None else Tensor(self.truth, self.shape, self.dtype, self.bounds)
+
+
+class Double:
+    """A value of float64 in a graph: t is contiguous, of type F64. bounds: (lo, hi) if all are whole numbers there.
+
+    Only the rules of float64 (rules/doubles.py) and those that know ensembles and machines take it.
+    """
+
+    __slots__ = ("t", "shape", "bounds")
+    dtype = F64
+
+    def __init__(self, t, shape, bounds=None):
+        self.t, self.shape, self.bounds = t, tuple(shape), bounds
 
 
 class Parameter(Tensor):

@@ -110,13 +110,17 @@ OPS = [
     ),
     Op(
         "ext.argsort",
-        lambda x, order: np.lexsort((-x, ~np.isnan(x)) if order else (x, np.isnan(x)), -1),
+        lambda x, order, k=None: np.lexsort((-x, ~np.isnan(x)) if order else (x, np.isnan(x)), -1)[..., :k],
         (
             *(lambda r, order=o: [r.ints(9, 257, 5).astype(float), order] for o in (0, 1)),
             *(lambda r, order=o, n=n: [with_nan(r, n), order] for o in (0, 1) for n in (9, 70, 1031)),
+            *(lambda r, order=o, n=n: [with_nan(r, n), order, 4] for o in (0, 1) for n in (9, 70, 1031)),
         ),
         name="argsort with nan",
-        bad=((lambda r: [r(3), 2], ValueError, "order is 2"),),
+        bad=(
+            (lambda r: [r(3), 2], ValueError, "order is 2"),
+            (lambda r: [r(3), 0, 4], ValueError, "k is 4"),
+        ),
     ),
     *(
         Op(

@@ -1,6 +1,7 @@
 """ai.onnx.ml: models of scikit-learn answer as scikit-learn does; ensembles of trees in all forms."""
 
 import functools
+import re
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 import sklearn_models  # noqa: E402
+from ggml.onnx.trees import LARGEST  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
 from small_onnx import model, one  # noqa: E402
 
@@ -149,13 +151,13 @@ def test_regression_trees(aggregate, modes, dtype):
 def test_many_rows_are_shared_among_threads(monkeypatch):
     rng = np.random.default_rng(0)
     trees = [random_tree(rng, MODES, 4, 1, 6) for _ in range(40)]
-    x = values(rng, 20000, 4).astype(np.float64)  # which no graph computes
+    x, columns = values(rng, 20000, 4).astype(np.float64), LARGEST + 1  # which no graph computes
     attrs, started = described(trees, "target"), []
     start = threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", lambda thread: (started.append(thread), start(thread)))
-    node = helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, **attrs)
+    node = helper.make_node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=columns, **attrs)
     proto = model([node], {"x": x}, domains=[("ai.onnx.ml", 3)])
-    want = answer(trees, x[::500], 1, "SUM")
+    want = answer(trees, x[::500], columns, "SUM")
     for threads in (1, 2, 3):
         started.clear()
         (found,) = ggml.onnx.load(proto, threads=threads).run(x)
@@ -544,3 +546,114 @@ def test_the_graph_computes_what_the_host_does(node, dtype):
     for a, b in zip(found.run(x), want.run(x.astype(np.float64))):
         assert a.shape == b.shape and (node.op_type == "Binarizer" or a.dtype == b.dtype)
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+# ---- columns, categories, maps and texts -----------------------------------------------------------------------------
+@pytest.mark.parametrize("rows", [1, 2, 255, 3000])
+@pytest.mark.parametrize("widths", [(1, 2, 3), (5,) * 9, (3,) * 11, (16, 1, 17, 20, 4), (1,) * 25, (600, 7, 300)])
+def test_joined_columns(rows, widths):
+    rng = np.random.default_rng(rows)
+    parts = {f"x{i}": rng.normal(size=(rows, w)).astype(np.float32) for i, w in enumerate(widths)}
+    node = helper.make_node("Concat", [*parts], ["y"], axis=1)
+    for threads in (1, 2):
+        loaded = ggml.onnx.load(model([node], parts), threads=threads, strict=True)
+        np.testing.assert_array_equal(loaded.run(parts)[0], np.concatenate([*parts.values()], 1))
+
+
+@pytest.mark.parametrize("k, n", [(20, 3), (31, 7), (5, 16), (8, 30)])
+@pytest.mark.parametrize("rows", [256, 1003])
+def test_products_of_short_rows(rows, k, n):
+    rng = np.random.default_rng(n)
+    x, w, c = (rng.normal(size=s).astype(np.float32) for s in ((rows, k), (k, n), (n,)))
+    node = helper.make_node("Gemm", ["x", "w", "c"], ["y"])
+    (y,) = ggml.onnx.load(model([node], {"x": x}, constants={"w": w, "c": c}), threads=2).run(x)
+    np.testing.assert_allclose(y, x @ w.astype(np.float64) + c, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("keys", [[3, 4, 5], [5, 3, 4], [0, 7, -2], [1, 1, 2], [1 << 40, 5]])
+@pytest.mark.parametrize("rows", [1, 500])
+def test_one_hot_rows(keys, rows):
+    rng = np.random.default_rng(rows)
+    x = rng.choice(keys, (rows, 2))
+    last = {key: i for i, key in enumerate(keys)}
+    want = np.eye(len(keys), dtype=np.float32)[[[last[int(v)] for v in row] for row in x]]
+    node = helper.make_node("OneHotEncoder", ["x"], ["y"], domain="ai.onnx.ml", cats_int64s=keys, zeros=0)
+    loaded = ggml.onnx.load(model([node], {"x": x}, domains=[("ai.onnx.ml", 3)]))
+    for _ in range(2):
+        np.testing.assert_array_equal(loaded.run(x)[0], want)
+    for unknown in (min(keys) - 1, max(keys) + 1, 6):
+        other = x.copy()
+        other[-1, 1] = unknown
+        with pytest.raises(RuntimeError):
+            loaded.run(other)
+        zeros = want.copy()
+        zeros[-1, 1] = 0
+        np.testing.assert_array_equal(one_ml("OneHotEncoder", other, cats_int64s=keys, zeros=1), zeros)
+    assert {e.where for e in loaded.report(x)} == {"host" if max(keys) > 1 << 30 else "graph"}
+
+
+@pytest.mark.parametrize("zeros", [0, 1])
+def test_one_hot_rows_of_texts(zeros):
+    x = np.array([["red", "blue"], ["green", "red"]], object)
+    names = ["blue", "green", "red"]
+    found = one_ml("OneHotEncoder", x, cats_strings=names, zeros=zeros)
+    np.testing.assert_array_equal(found, np.eye(3, dtype=np.float32)[[[2, 0], [1, 2]]])
+    x[1, 0] = "pink"
+    if not zeros:
+        with pytest.raises(RuntimeError, match="'pink' is none of the categories"):
+            one_ml("OneHotEncoder", x, cats_strings=names, zeros=zeros)
+    else:
+        found = one_ml("OneHotEncoder", x, cats_strings=names, zeros=zeros)
+        np.testing.assert_array_equal(found[1], [[0, 0, 0], [0, 0, 1]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize("labels", [{"classlabels_int64s": [7, 5]}, {"classlabels_strings": ["no", "yes"]}])
+def test_maps_of_rows(labels, dtype):
+    x = np.arange(6).reshape(3, 2).astype(dtype)
+    names = [*labels.values()][0]
+    want = [dict(zip(names, row)) for row in x.tolist()]
+    assert one_ml("ZipMap", x, **labels) == want
+    found = one_ml("ZipMap", x[0], **labels)
+    assert found == want[:1] and {type(v) for v in found[0].values()} == {float if dtype == np.float32 else int}
+
+
+@pytest.mark.parametrize("expression", ["[a-zA-Z0-9_]+", r"\w+", "[^ ]+", r"[\w']+", "[a-c]"])
+@pytest.mark.parametrize("least", [1, 3])
+@pytest.mark.parametrize("mark", [0, 1])
+def test_tokens_of_one_class(expression, least, mark):
+    """Characters of ASCII are looked up; the expression finds the parts of texts with others."""
+    texts = ["", "one two", " it's  a_b cab ", "naïve café on", "ünï", "x", "日本 go", "tab\tnew\nline\x7f\x00end"]
+    found = one("Tokenizer", np.array(texts, object), domain="com.microsoft", version=1, tokenexp=expression,
+                mincharnum=least, mark=mark, pad_value="#")  # fmt: skip
+    want = [[t for t in re.findall(expression, text, re.ASCII) if len(t) >= least] for text in texts]
+    want = [["\x02", *row, "\x03"] for row in want] if mark else want
+    assert [[t for t in row if t != "#"] for row in found.tolist()] == want
+    assert found.shape == (len(texts), max(map(len, want)))
+
+
+def test_sequences_and_maps_are_repeated():
+    """Runs of several plans, of maps and of lists of arrays: results are the caller's."""
+    rng = np.random.default_rng(0)
+    names = ["no", "yes", "maybe"]
+    node, trees = forest(rng, "TreeEnsembleClassifier", 3, classlabels_strings=names)
+    nodes = [
+        node,
+        helper.make_node("ZipMap", ["z"], ["maps"], domain="ai.onnx.ml", classlabels_strings=names),
+        helper.make_node("SequenceConstruct", ["z", "x"], ["both"]),
+    ]
+    x = values(rng, 3, 4)
+    loaded = ggml.onnx.load(model(nodes, {"x": x}, ["y", "maps", "both", "z"], domains=[("ai.onnx.ml", 3)]), threads=1)
+    for seed in range(4):
+        x = values(np.random.default_rng(seed), 3, 4)
+        before = x.copy()
+        labels, maps, both, z = loaded.run(x)
+        np.testing.assert_allclose(z, answer(trees, before, 3, "SUM"), rtol=1e-5, atol=1e-6)
+        assert labels.tolist() == [names[k] for k in z.argmax(1)]
+        assert maps == [dict(zip(names, row)) for row in z.tolist()]
+        np.testing.assert_array_equal(both[0], z)
+        np.testing.assert_array_equal(both[1], before)
+        both[1][...] = both[0][...] = 0
+        np.testing.assert_array_equal(x, before)
+    loaded.run(x)
+    assert loaded.repeat((x,)) is not None

@@ -59,7 +59,8 @@ def test_against_single_nodes(kind, hidden, monkeypatch):
         for a, b, c in zip(one, threads, nodes.run(inputs)):
             assert a.shape == c.shape and a.tobytes() == b.tobytes()
             np.testing.assert_allclose(a, c, rtol=1e-5, atol=1e-6)
-        assert ggml.GGML_OP_COMPILED not in operations(nodes, inputs)
+        # states of one element are columns, which compiled code joins
+        assert hidden == 1 or ggml.GGML_OP_COMPILED not in operations(nodes, inputs)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -47,16 +47,6 @@ CHECK(ADD_ID) {
             "a is %s, ids is %s: need an index for each row of a", SHAPE(a), SHAPE(ids));
     return check_UNARY(t, msg);
 }
-CHECK(ARGSORT) {
-    const int order = argsort_params(t)->order;
-    REQUIRE_SOURCES(1);
-    REQUIRE(order == 0 || order == 1, "order is %d: need 0 (ascending) or 1 (descending)", order);
-    REQUIRE_FLOAT(a, "a");
-    REQUIRE(index_fits(a), "a is %s: rows are too long for an i32 index", SHAPE(a));
-    REQUIRE(t->type == GGML_TYPE_I32 && gg_same_shape(t, a),
-            "result is %s, a is %s: need i32 of the same shape", SHAPE(t), SHAPE(a));
-    return NULL;
-}
 CHECK(TOP_K) {
     REQUIRE_SOURCES(1);
     REQUIRE_FLOAT(a, "a");
@@ -65,6 +55,11 @@ CHECK(TOP_K) {
     REQUIRE(t->type == GGML_TYPE_I32 && t->ne[1] == a->ne[1] && t->ne[2] == a->ne[2] && t->ne[3] == a->ne[3],
             "result is %s, a is %s: need i32, as many rows", SHAPE(t), SHAPE(a));
     return NULL;
+}
+CHECK(ARGSORT) {
+    const int order = argsort_params(t)->order;
+    REQUIRE(order == 0 || order == 1, "order is %d: need 0 (ascending) or 1 (descending)", order);
+    return check_TOP_K(t, msg);
 }
 
 #endif

@@ -27,11 +27,21 @@ static bool tensor_rows(const gg_kernels *k, box *b, const ggml_tensor *dst, con
     return row_box(k, b, dst->type, (ptrdiff_t)dst->nb[0], src->type, (ptrdiff_t)src->nb[0], dst->ne[0]);
 }
 
+/* Copies n floats, 2 to 8. */
+static inline void few_copy(char *to, const char *from, int64_t n) {
+    switch (n) {
+    case 2: memcpy(to, from, 8); break;
+    case 3: memcpy(to, from, 12); break;
+    case 4: memcpy(to, from, 16); break;
+    default: memcpy(to, from, 16), memcpy(to + 4 * (n - 4), from + 4 * (n - 4), 16);
+    }
+}
 static int op_GET_ROWS(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *idx = dst->src[1];
     box b;
     int64_t r, r1;
-    const bool single = dst->ne[0] == 1 && dst->type == GGML_TYPE_F32 && a->type == GGML_TYPE_F32;
+    const bool few = dst->ne[0] <= 8 && dst->type == GGML_TYPE_F32 && a->type == GGML_TYPE_F32
+        && a->nb[0] == sizeof(float) && dst->nb[0] == sizeof(float), single = few && dst->ne[0] == 1;
     if (!tensor_rows(w->kernels, &b, dst, a)) return no_conversion(dst, a->type, dst->type);
     while (gg_claim_chunk(w, gg_nrows(dst), 1 + 4096 / dst->ne[0], &r, &r1))
         for (row_index at = nth_row(dst, r); r < r1;) {
@@ -42,6 +52,7 @@ static int op_GET_ROWS(const gg_work *w, ggml_tensor *dst) {
                 const int64_t i = index_at(idx, p);
                 if (i < 0 || i >= a->ne[1]) return no_row(dst, i, a->ne[1]);
                 if (single) memcpy(to, from + (size_t)i * a->nb[1], sizeof(float));
+                else if (few) few_copy(to, from + (size_t)i * a->nb[1], dst->ne[0]);
                 else row_copy(&b, to, from + (size_t)i * a->nb[1], b.n[0]);
             }
             r += n;

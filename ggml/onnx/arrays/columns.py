@@ -88,8 +88,7 @@ def feature_vectorizer(node):
 @operator("ArrayFeatureExtractor")
 def array_feature_extractor(node):
     def function(x, index):
-        index = index.reshape(-1)
-        taken = x[..., index]
+        taken = x.take(index.reshape(-1), -1)
         return taken.reshape(1, -1) if x.ndim == 1 else taken
 
     return function

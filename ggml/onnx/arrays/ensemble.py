@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..trees import Forest
+from ..trees import FILLED, TOPS, Forest
 from . import THREADS, kept, operator
 from .columns import vector
 from .labels import chosen, labels_of
@@ -92,6 +92,11 @@ class Ensemble:
         targets, weights = t.targets[kept].astype(np.int64), t.weights[kept].astype(np.float64)
         parts = self.nodes, self.trees, modes, missing, ends, members, first, targets, weights
         self.forest = Forest(*parts, self.kind)
+        dense = None
+        if not self.kind and self.columns <= FILLED:
+            dense = np.zeros((len(first) - 1, self.columns))
+            np.add.at(dense, (np.repeat(np.arange(len(dense)), np.diff(first)), targets), weights)
+        self.forest.hasten(*(complete(self.nodes, self.trees) if not len(modes) else (None,) * 3), dense)
 
     def scores(self, x):
         """The aggregated weights (rows, columns) in float64 for rows x of features."""
@@ -121,6 +126,23 @@ class Ensemble:
         """Says what a node of a graph gives; see Forest.give."""
         self.forest.give(self.features, self.columns, 1 / self.shares, classes, form, self.base)
         return self
+
+
+def complete(nodes, trees):
+    """The first levels of trees as Forest.hasten takes them, as far as at least half of the nodes of each exist."""
+    tops, exits, levels = [], [], np.zeros(trees, np.int32)
+    for tree in range(trees):
+        level, found = np.array([tree]), []
+        while levels[tree] < TOPS and 2 * (nodes["feature"][level] >= 0).sum() >= len(level):
+            top, leaf = nodes[level], nodes["feature"][level] < 0
+            top["feature"] = np.maximum(top["feature"], 0)
+            found.append(top)
+            left = np.where(leaf, level, nodes["left"][level])
+            level = np.stack([left, np.where(leaf, level, left + 1)], 1).reshape(-1)
+            levels[tree] += 1
+        tops += found
+        exits.append(level)
+    return (np.concatenate(tops), np.concatenate(exits).astype(np.int32), levels) if tops else (None,) * 3
 
 
 def share(rows, steps, function):

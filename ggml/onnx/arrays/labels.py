@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..texts import looked_up, one_hot, zipped
 from . import operator
 from .columns import vector
 
+F32 = np.dtype(np.float32)
 TYPES = {"strings": np.dtype(object), "int64s": np.dtype(np.int64), "floats": np.dtype(np.float32)}
 
 
@@ -39,8 +41,7 @@ class Table:
     def find(self, x):
         """For each element the place of its key in the list, or -1."""
         if self.places is not None:
-            get = self.places.get
-            return np.fromiter((get(v, -1) for v in x.ravel().tolist()), np.int64, x.size).reshape(x.shape)
+            return looked_up(self.places, x.ravel().tolist(), -1).reshape(x.shape)
         if not len(self.keys):
             return np.full(x.shape, -1)
         at = np.maximum(np.searchsorted(self.keys, x, "right") - 1, 0)
@@ -50,6 +51,9 @@ class Table:
 
 def mapping(keys, values, default):
     """A function that replaces keys by values, and all else by a default, a scalar of the type of values."""
+    if keys.dtype.kind in "OUS" and values.dtype == np.int64:
+        found = dict(zip(keys.tolist(), values.tolist()))
+        return lambda x: looked_up(found, x.ravel().tolist(), default).reshape(x.shape)
     table, values = Table(keys), np.append(values, np.asarray([default], values.dtype))
     return lambda x: values[table.find(x)]
 
@@ -108,25 +112,34 @@ def one_hot_encoder(node):
     keys = strings(names) if names else np.asarray(numbers or [], np.int64)
     table, rows = Table(keys), np.eye(len(keys) + 1, len(keys), dtype=np.float32)
 
+    def of_texts(x):
+        out = np.zeros((*x.shape, len(keys)), np.float32)
+        missing = one_hot(table.places, x.ravel().tolist(), len(keys), out)
+        if missing and not node.attr("zeros", 1):
+            raise ValueError(f"{missing[0]!r} is none of the categories")
+        return out
+
     def function(x):
-        place = table.find(x if names else x.astype(np.int64))
+        place = table.find(x.astype(np.int64))
         if not node.attr("zeros", 1) and (place < 0).any():
             raise ValueError(f"{x.ravel()[place.ravel() < 0][0]!r} is none of the categories")
         return rows[place]
 
-    return function
+    return of_texts if names else function
 
 
 # ---- maps: dicts, in lists for several rows --------------------------------------------------------------------------
 @operator("ZipMap")
 def zip_map(node):
     """A list with a dict for each row of x: numbers by the labels of the classes."""
-    labels = node.attr("classlabels_int64s") or node.attr("classlabels_strings") or []
+    labels = tuple(node.attr("classlabels_int64s") or node.attr("classlabels_strings") or [])
 
     def function(x):
         if x.ndim > 2 or x.shape[-1] != len(labels):
             raise ValueError(f"{len(labels)} labels for an array of {list(x.shape)}")
-        return [dict(zip(labels, row)) for row in (x if x.ndim == 2 else np.atleast_2d(x)).tolist()]
+        x = x if x.ndim == 2 else np.atleast_2d(x)
+        quick = x.dtype == F32 and x.flags.c_contiguous and labels
+        return zipped(labels, x) if quick else [dict(zip(labels, row)) for row in x.tolist()]
 
     return function
 

@@ -5,6 +5,8 @@ The reference evaluator, which computes the others, takes longer for a few numbe
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from . import operator
@@ -79,6 +81,19 @@ def reshape(node):
     def function(x, dims):
         dims = dims.tolist()
         return x.reshape(dims if zeros else [n or x.shape[i] for i, n in enumerate(dims)])
+
+    return function
+
+
+@operator("Flatten", "")
+def flatten(node):
+    axis = node.attr("axis", 1)
+
+    def function(x):
+        if not -x.ndim <= axis <= x.ndim:
+            raise ValueError(f"axis is {axis}: need {-x.ndim} to {x.ndim}")
+        place = axis + x.ndim if axis < 0 else axis
+        return x.reshape(math.prod(x.shape[:place]), math.prod(x.shape[place:]))
 
     return function
 

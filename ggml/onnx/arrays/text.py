@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from ..._extras import require
+from ..texts import count, runs
 from . import operator
 from .columns import vector
 from .labels import Table, strings
@@ -14,6 +15,7 @@ from .labels import Table, strings
 # Single characters, of which the last one may be repeated: Python's `re` finds these in linear time, too.
 CHARACTER = r"(?:\[(?:[^\]\[\\]|\\.)+\]|\\[wds]|\w)"
 SIMPLE = re.compile(rf"{CHARACTER}*{CHARACTER}\+?")
+REPEATED = re.compile(rf"{CHARACTER}\+")
 
 
 def expression(text, whole=False):
@@ -36,6 +38,14 @@ def expression(text, whole=False):
         raise ValueError(f"the pattern is {text[:60]!r}: {str(error)[:200]}") from None
 
 
+def members_of(text):
+    """For each character of ASCII whether it is in the class of an expression that is a class, repeated; else None."""
+    if not REPEATED.fullmatch(text):
+        return None
+    one = re.compile(text[:-1], re.ASCII)
+    return bytes(one.fullmatch(chr(c)) is not None for c in range(128))
+
+
 def separating(text):
     """A function that divides a string where a regular expression matches; between all characters for an empty one."""
     if text == "":
@@ -54,7 +64,7 @@ def separating(text):
 def tokenized(text, pattern, dividing):
     """The tokens of a text: what matches the pattern, or what lies between separators."""
     if pattern is not None:
-        return [m.group() for m in pattern.finditer(text)]
+        return pattern.findall(text) if not pattern.groups else [m.group() for m in pattern.finditer(text)]
     parts = [text]
     for divide in dividing:
         parts = [piece for part in parts for piece in divide(part)]
@@ -84,16 +94,18 @@ def tokenizer(node):
         raise ValueError("need one of tokenexp and separators")
     pattern = None if pattern is None else expression(pattern)
     dividing = [separating(s) for s in separators or ()]
+    members = members_of(node.attr("tokenexp") or "")
+
+    def split(texts):
+        return [[t for t in tokenized(text, pattern, dividing) if t and len(t) >= least] for text in texts]
 
     def function(x):
-        rows = []
-        for text in x.ravel().tolist():
-            tokens = [t for t in tokenized(str(text), pattern, dividing) if t and len(t) >= least]
-            rows.append(["\x02", *tokens, "\x03"] if mark else tokens)
+        texts = [str(text) for text in x.ravel().tolist()]
+        rows = runs(texts, members, least, split(t for t in texts if not t.isascii())) if members else split(texts)
+        rows = [["\x02", *row, "\x03"] for row in rows] if mark else rows
         width = max(map(len, rows), default=0)
-        out = np.full((len(rows), width), blank, object)
-        for i, row in enumerate(rows):
-            out[i, : len(row)] = row
+        out = np.empty(len(rows) * width, object)
+        out[:] = [t for row in rows for t in (row if len(row) == width else row + [blank] * (width - len(row)))]
         return out.reshape(*x.shape, width)
 
     return function
@@ -156,13 +168,12 @@ def tf_idf_vectorizer(node):
 
     def function(x):
         rows = words.find(x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1))
-        total = np.zeros(len(rows) * width, np.int64)
+        out = np.zeros((len(rows), width), np.float32)
         for n, table in grams.items():
             for gap in range(1, skips + 2 if n > 1 else 2):
-                column = table.find(rows, gap)
-                row, at = np.nonzero(column >= 0)
-                total += np.bincount(row * width + column[row, at], minlength=len(total))
-        total = np.minimum(total, 1) if mode == "IDF" else total
-        return total.reshape(*x.shape[:-1], width).astype(np.float32) * factors
+                count(out, np.ascontiguousarray(table.find(rows, gap), np.int64))
+        if mode == "IDF":
+            np.minimum(out, 1, out=out)
+        return (out if mode == "TF" else np.multiply(out, factors, out=out)).reshape(*x.shape[:-1], width)
 
     return function

@@ -12,6 +12,7 @@ from ..values import (
     BOOL,
     EXACT,
     F32,
+    F64,
     I64,
     NARROW,
     Known,
@@ -24,6 +25,7 @@ from ..values import (
     ml_dtypes,
 )
 from . import RULES, rule
+from .doubles import widened
 
 FUNCTIONS = "Sqrt Exp Log Sin Cos Tanh Sigmoid HardSwish Softplus Floor Ceil".split()
 rule(*FUNCTIONS, on_floats=True)(lambda b, node, x: b.unary(getattr(ggml, "ggml_" + node.op.lower()), x))
@@ -374,6 +376,8 @@ def convert(b, x, dtype, saturate=1):
     """The value in another type."""
     if isinstance(x, Known) or dtype == x.dtype:
         return x if dtype == x.dtype else Known(x.array.astype(dtype), x.arena)
+    if dtype == F64:
+        return widened(b, x)
     x = b.use(x)
     if dtype == F32:
         return b.like(x.t, x.shape, F32)

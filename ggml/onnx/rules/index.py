@@ -228,8 +228,10 @@ def top_k(b, node, x, k=None):
     n = x.shape[axis]
     rows = b.contiguous(b.move(x, axis, -1))
     flat = b.reshape(rows, (count(rows.shape) // n, n))
-    sorted_ = ggml.ggml_cast(b.ctx, ggml.ext.argsort(b.ctx, flat.t, order), ggml.GGML_TYPE_F32)
-    chosen = b.contiguous(b.slice(Tensor(sorted_, flat.shape, I64, (0, n - 1)), 1, 0, k))
+    if not 0 <= k <= n:
+        raise ValueError(f"k is {k} of {n} elements")
+    places = ggml.ggml_cast(b.ctx, ggml.ext.argsort(b.ctx, flat.t, order, k), ggml.GGML_TYPE_F32)
+    chosen = Tensor(places, (flat.shape[0], k), I64, (0, n - 1))
     place = flat_positions(b, flat.shape, chosen, 1)
     values = b.pick(flat, place)
     shape = (*rows.shape[:-1], k)

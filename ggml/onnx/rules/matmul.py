@@ -5,11 +5,12 @@ import ctypes
 import numpy as np
 
 from ..recording import ggml
-from ..thin import RUN, WIDTH
+from ..thin import PRODUCT, WIDTH
 from ..values import F32, Known, OnHost, Tensor, broadcast, count, extents, is_float, is_integer, require_held
 from . import rule
 
-ROWS, DEEP, SHARED = 256, 32, 1 << 18  # rows of a thin product, elements of each; multiplications that threads share
+ROWS, DEEP, LEAST = 256, 32, 3  # rows of a thin product, elements of each, columns of the matrix
+SHARED = 1 << 18  # multiplications that threads share
 FEW = 16  # products with each element from which it pays to make bytes of computed integers
 
 
@@ -194,7 +195,7 @@ def is_thin(b, x, y):
     if not isinstance(y, Known) or y.trace or len(y.shape) != 2 or {x.dtype, y.dtype} != {F32}:
         return False
     k, n = y.shape
-    small = 0 < k <= DEEP and WIDTH // 2 <= n <= 2 * WIDTH and b.weights is None and not b.trains
+    small = 0 < k <= DEEP and LEAST <= n <= 2 * WIDTH and b.weights is None and not b.trains
     return bool(small and count(x.shape) >= ROWS * k)
 
 
@@ -204,7 +205,7 @@ def thin(b, x, y, bias=None):
     rows, last = count(x.shape[:-1]), np.zeros(n, np.float32) if bias is None else bias.array.reshape(n)
     sides = (0, 0), (0, -n % WIDTH)
     w = b.use(y.derived(("thin", last.tobytes()), lambda a: np.pad(np.vstack([a, last]), sides)))
-    t = b.compiled(n, rows, RUN, rows * k * n >= SHARED, b.table(b.reshape(x, (rows, k))).t, w.t)
+    t = b.compiled(n, rows, PRODUCT, rows * k * n >= SHARED, b.table(b.reshape(x, (rows, k))).t, w.t)
     return b.reshape(Tensor(t, (rows, n), F32), (*x.shape[:-1], n))
 
 

@@ -9,10 +9,13 @@ from ..arrays.ensemble import classification, ensemble_of, regression
 from ..arrays.labels import encoding, labels_of
 from ..arrays.linear import matrix_of
 from ..recording import ggml
-from ..values import F32, OnHost, Tensor, count, is_float, is_integer
+from ..reducing import MAGNITUDES_OF
+from ..values import F32, F64, I64, OnHost, Tensor, count, is_float, is_integer
 from . import rule
+from .doubles import used
+from .elementwise import convert
 from .index import place_of_max
-from .matmul import matmul
+from .matmul import is_thin, matmul, thin
 from .norm import softmax_of
 
 WORK = 1 << 16  # multiplications that are worth several threads
@@ -44,7 +47,8 @@ def transform_of(node):
 
 def linear(b, x, weights, bias):
     """The scores of a linear model."""
-    return b.add(matmul(b, x, b.constant(weights, F32)), b.constant(bias, F32))
+    weights, bias = b.constant(weights, F32), b.constant(np.broadcast_to(bias, weights.shape[1]), F32)
+    return thin(b, x, weights, bias) if is_thin(b, x, weights) else b.add(matmul(b, x, weights), bias)
 
 
 @rule("ai.onnx.ml.Scaler")
@@ -59,6 +63,8 @@ def normalizer(b, node, x):
     x, kind = features(b, x), node.attr("norm", "MAX")
     if kind == "L2":
         size = b.unary(ggml.ggml_sqrt, b.reduce_sum(b.unary(ggml.ggml_sqr, x), [-1], True))
+    elif kind == "L1" and len(x.shape) == 2 and b.is_short(x, [1]):
+        size = b.for_each_row(x, MAGNITUDES_OF)[0]
     else:
         sizes = b.unary(ggml.ggml_abs, x)
         size = b.reduce_max(sizes, [-1], True) if kind == "MAX" else b.reduce_sum(sizes, [-1], True)
@@ -90,11 +96,34 @@ def label_encoder(b, node, x):
     keys, values, default = encoding(node)
     if keys.dtype.kind != "i" or values.dtype.kind not in "if" or not 0 < len(keys) or np.ptp(keys) > TABLE:
         raise OnHost("keys or values that are no numbers, or far apart")
+    return looked_up(b, x, keys, values, default)
+
+
+def looked_up(b, x, keys, values, default):
+    """The entries of `values` (numbers, or rows of them) whose keys are the integers x, of equal keys the last's."""
     least, size = int(keys.min()), int(np.ptp(keys)) + 3
-    table = np.full(size, default, values.dtype)
+    table = np.full((size, *values.shape[1:]), default, values.dtype)
     table[keys - least + 1] = values
     place = b.sub(b.clamp(x, least - 1, least + size - 2), b.constant(least - 1, x.dtype))
     return b.gather(b.constant(table), 0, place)
+
+
+@rule("ai.onnx.ml.OneHotEncoder")
+def one_hot_encoder(b, node, x):
+    """Integers of a small interval.
+
+    Where zeros do not stand for what is no category, it is a row that the table does not have: the engine refuses it.
+    """
+    keys = np.asarray(node.attr("cats_int64s") or [], np.int64)
+    if node.attr("cats_strings") or not len(keys) or np.ptp(keys) > TABLE:
+        raise OnHost("categories that are no numbers, or far apart")
+    rows, least, n = np.eye(len(keys), dtype=np.float32), int(keys.min()), len(keys)
+    x = convert(b, x, I64)
+    if node.attr("zeros", 1):
+        return looked_up(b, x, keys, rows, 0)
+    if np.ptp(keys) + 1 == n == len(np.unique(keys)):
+        return b.gather(b.constant(rows[np.argsort(keys)]), 0, b.sub(x, b.constant(least, I64)))
+    return b.gather(b.constant(rows), 0, looked_up(b, x, keys, np.arange(n), n))
 
 
 @rule("ai.onnx.ml.LinearRegressor")
@@ -136,7 +165,8 @@ def rows_through(b, x, model, function, width, places, shared):
     if b.trains or rows == 0:
         raise OnHost("gradients, or no rows")
     size = rows * (width + places)
-    t = b.compiled(size, 1, function, rows >= shared, b.contiguous(b.as_float(x)).t, data=model)
+    operand = used(b, x) if x.dtype == F64 else b.contiguous(b.as_float(x)).t
+    t = b.compiled(size, 1, function, rows >= shared, operand, data=model)
     y = Tensor(t, (size,), F32)
     found = b.reshape(b.slice(y, 0, 0, rows * width), (rows, width))
     return found, b.slice(y, 0, rows * width, rows) if places else None
@@ -144,7 +174,7 @@ def rows_through(b, x, model, function, width, places, shared):
 
 def rows_of(b, x, least, most=None):
     """The rows of an operand, whose features are numbers from `least` to `most`."""
-    if not (x.dtype == F32 or is_integer(x.dtype)):
+    if not (x.dtype in (F32, F64) or is_integer(x.dtype)):
         raise OnHost(f"{x.dtype} is computed on the host")
     x = b.reshape(x, (1, count(x.shape))) if len(x.shape) < 2 else x
     if len(x.shape) != 2 or x.shape[1] < max(least, 1) or most is not None and x.shape[1] > most:
