@@ -92,10 +92,8 @@ class Program(Owner):
         self.last: tuple[Any, Any] = (None, None)  # the signature and the plan of the last run
         self.recipes: list[Recipe] = []
         self.attempts = RECORDINGS  # to make one, that are left
-        self.repeat, self.following = (
-            Repeat(compute, True),
-            Repeat(compute),
-        )  # of iterations; of runs after another plan
+        self.repeat = Repeat(compute, True)  # of iterations
+        self.following = Repeat(compute)  # of runs after another plan
         self.memory: Any = None  # of the graph of the last plan that was made
 
     def place(self, graph):
