@@ -316,7 +316,7 @@ static inline vf gg_phi_slope(vf s) {
     static const float c[] = {0.398942292f, -0.0664902553f, 0.009972197f, -0.00118121307f, 0.000103134611f};
     return gg_poly(s, 5, c);
 }
-/* Phi(-t) = 2^(-k t^2 + c0 + u q), times a factor if there is one, of m vectors (up to four), each step for all of them;
+/* Phi(-t) = 2^(-k t^2 + c0 + u q), times a factor if there is one, of m vectors, up to four, each step for all of them.
  * k = 1 / (2 ln 2) in two parts. The results replace q. */
 static inline __attribute__((always_inline)) void gg_normal_tail(const int m, const vf *t, vf c0, const vf *u, vf *q,
                                                                  const vf *factor) {
