@@ -150,13 +150,11 @@ GG_INLINE vi bytes_dot(vi acc, vi u, vi s) {
     return vi_add(acc, vi_mul(vi_and(u, vi_set1(255)), vi_sra(vi_shl(s, 24), 24)));
 #endif
 }
-/* The products of a panel and n lines of codes, of the given rows of b, which lie ldy floats apart. Without them: sums
- * of products of codes, which are stored as integers. */
-GG_INLINE void bytes_tile(const int n, const bytes_work *q, const uint8_t *codes, const bytes_row *row, float *y,
-                          int64_t ldy) {
+/* The products of a panel and n lines of codes, which lie ldy floats apart; q->sums are added. */
+GG_INLINE void bytes_tile(const int n, const bytes_work *q, const uint8_t *codes, float *y, int64_t ldy) {
     vi sum[BYTES_N][MV];
     GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = row ? bytes_more(q, row + j, i * VW) : vi_set1(0);
+        GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = vi_load(q->sums + j * MR + i * VW);
     const int32_t *a = (const int32_t *)q->panel;
     for (int64_t w = 0; w < q->words; w++, a += MR, codes += 4) {
         vi x[MV];
@@ -169,15 +167,11 @@ GG_INLINE void bytes_tile(const int n, const bytes_work *q, const uint8_t *codes
         }
     }
     GG_UNROLL for (int j = 0; j < n; j++)
-        GG_UNROLL for (int i = 0; i < MV; i++) {
-            if (row) vf_store(y + j * ldy + i * VW, vi_to_vf(sum[j][i]));
-            else vi_store((int32_t *)y + j * ldy + i * VW, sum[j][i]);
-        }
+        GG_UNROLL for (int i = 0; i < MV; i++) vf_store(y + j * ldy + i * VW, vi_to_vf(sum[j][i]));
 }
 #define BYTES(name, n) \
-    static void bytes_tile_##name(const bytes_work *q, const uint8_t *codes, const bytes_row *row, float *y, \
-                               int64_t ldy) { \
-        bytes_tile(n, q, codes, row, y, ldy); \
+    static void bytes_tile_##name(const bytes_work *q, const uint8_t *codes, float *y, int64_t ldy) { \
+        bytes_tile(n, q, codes, y, ldy); \
     }
 BYTES(most, BYTES_N)
 BYTES(4, 4)
@@ -201,7 +195,10 @@ static void bytes_pack(const bytes_work *q, int64_t m) {
         }
         pack_transpose(row, q->words, q->panel + g * VW, MR);
     }
-    bytes_tile(1, q, q->ones, NULL, (float *)q->totals, MR);
+    float *const totals = (float *)q->totals;            /* exact as floats */
+    memset(q->sums, 0, MR * sizeof *q->sums);
+    bytes_tile_1(q, q->ones, totals, MR);
+    for (int i = 0; i < MR; i += VW) vi_store(q->totals + i, vf_to_vi(vf_load(totals + i)));
 }
 #ifdef GG_VEC_DOT
 /* Four rows x of a times a line of codes, and the sums of the rows, without packing: the lanes are elements of k. */
@@ -250,8 +247,10 @@ static void bytes_products(const bytes_work *q, int64_t m, int64_t j, int n, flo
     if (!j) bytes_pack(q, m);
     const bool direct = m == MR;
     float *const z = direct ? y : (float *)q->sums;
+    for (int l = 0; l < n; l++)
+        for (int i = 0; i < MR; i += VW) vi_store(q->sums + l * MR + i, bytes_more(q, row + l, i));
     (n == BYTES_N ? bytes_tile_most : n == 4 ? bytes_tile_4 : bytes_tile_1)
-        (q, q->codes + j * q->line, row, z, direct ? ldy : MR);
+        (q, q->codes + j * q->line, z, direct ? ldy : MR);
     for (int l = 0; !direct && l < n; l++) memcpy(y + l * ldy, z + l * MR, (size_t)m * sizeof *y);
 }
 #endif

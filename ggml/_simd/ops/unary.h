@@ -16,7 +16,8 @@ static inline vf gg_xielu_of(vf x, const gg_unary_params *k) {
 #undef UNARY
 #undef gg_xielu
 
-/* tile_unary_GELU_ERF, four vectors at a time */
+/* In place of tile_unary_GELU_ERF: four vectors at a time */
+#define tile_unary_GELU_ERF tile_gelu_erf
 static void tile_gelu_erf(float *const *p, int64_t n, bool stream, const void *params) {
     int64_t i = 0;
     (void)params;
@@ -27,7 +28,7 @@ static void tile_gelu_erf(float *const *p, int64_t n, bool stream, const void *p
         v_gelu_erf_4(v);
         GG_FOUR(j) gg_put(p[0] + i + j * VW, v[j], stream);
     }
-    for (; i < n; i += VW) st(p[0] + i, v_gelu_erf(ld(p[1] + i, n - i)), n - i);
+    for (; i < n; i += VW) st(p[0] + i, gg_gelu_erf_one(ld(p[1] + i, n - i)), n - i);
 }
 GG_TILE_X(half_GELU, none, v_gelu_half(x))
 GG_TILE_X(half_GELU_QUICK, none, v_gelu_quick_half(x))
@@ -40,7 +41,6 @@ static gg_tile_fn unary_tile(const ggml_tensor *t) {
 #undef UNARY
     };
     const int32_t id = unary_params(t)->function;
-    if (id == GGML_UNARY_OP_GELU_ERF) return tile_gelu_erf;
     return id >= 0 && id < (int32_t)(sizeof tiles / sizeof *tiles) ? tiles[id] : NULL;
 }
 static gg_row_kernel rows_UNARY(const ggml_tensor *node) { return (gg_row_kernel){.tile = unary_tile(node)}; }

@@ -316,7 +316,7 @@ static inline vf gg_phi_slope(vf s) {
     static const float c[] = {0.398942292f, -0.0664902553f, 0.009972197f, -0.00118121307f, 0.000103134611f};
     return gg_poly(s, 5, c);
 }
-/* Phi(-t) = 2^(-k t^2 + c0 + u q), times a factor if there is one, of m vectors (up to four), each step for all of them;
+/* Phi(-t) = 2^(-k t^2 + c0 + u q), times a factor if there is one, of m vectors, up to four, each step for all of them.
  * k = 1 / (2 ln 2) in two parts. The results replace q. */
 static inline __attribute__((always_inline)) void gg_normal_tail(const int m, const vf *t, vf c0, const vf *u, vf *q,
                                                                  const vf *factor) {
@@ -371,12 +371,13 @@ static inline vf v_gelu_erf(vf x) {
     gg_gelu_erf_near(1, &x);
     return x;
 }
+static __attribute__((noinline, unused)) vf gg_gelu_erf_one(vf x) { return v_gelu_erf(x); }
 /* v_gelu_erf of four vectors, each step for all of them: so none waits for the latency of its last step. */
 static inline __attribute__((always_inline)) void v_gelu_erf_4(vf x[4]) {
     vm near = vf_gt(x[0], vf_set1(-5.5f));
     for (int j = 1; j < 4; j++) near = vm_and(near, vf_gt(x[j], vf_set1(-5.5f)));
     if (__builtin_expect(vm_all(near), 1)) gg_gelu_erf_near(4, x);
-    else GG_FOUR(j) x[j] = v_gelu_erf(x[j]);
+    else GG_FOUR(j) x[j] = gg_gelu_erf_one(x[j]);
 }
 /* erf(x) = 1 - exp(-x p(x)); where x is small, 2 (Phi(t) - 1/2) with t = x sqrt(2); beyond 3.95, it is 1 */
 static inline vf v_erf(vf x) {

@@ -54,7 +54,7 @@ static void conv_tail_GELU_ERF(const float *bias, const float *slope, const floa
         }
         for (; i < count; i += VW) {
             const vf x = vf_add(ld(y + i, count - i), more);
-            st(y + i, v_gelu_erf(others ? vf_add(x, ld(others + i, count - i)) : x), count - i);
+            st(y + i, gg_gelu_erf_one(others ? vf_add(x, ld(others + i, count - i)) : x), count - i);
         }
     }
 }
