@@ -171,6 +171,16 @@ def runner(library, path, threads):
     return lambda *inputs: session.run(None, dict(zip(names, inputs)))
 
 
+def timed(run, seconds, clock=time.perf_counter):
+    """The least time of a call."""
+    best, end = math.inf, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = clock()
+        run()
+        best = min(best, clock() - start)
+    return best
+
+
 def serve(library, name, threads):
     """Answers the lines of the standard input: seconds to run, or a file to write the outputs to."""
     importlib.import_module({"ours": "ggml.onnx", "before": "ggml.onnx"}.get(library, library))
@@ -186,12 +196,7 @@ def serve(library, name, threads):
             print("written", flush=True)
             continue
         clock = time.process_time if threads == 1 else time.perf_counter  # that of one thread stops while others run
-        best, end = math.inf, time.perf_counter() + float(line)
-        while time.perf_counter() < end:
-            start = clock()
-            run()
-            best = min(best, clock() - start)
-        print(best, flush=True)
+        print(timed(run, float(line), clock), flush=True)
 
 
 class Server:

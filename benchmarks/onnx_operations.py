@@ -7,6 +7,7 @@ Each library has a process of its own, and they run alternately. The figures are
 """
 
 import argparse
+import functools
 import importlib
 import importlib.util
 import math
@@ -16,7 +17,7 @@ import time
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
-from onnx_models import REST, Server, runner
+from onnx_models import REST, Server, runner, timed
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 PLANES = np.random.default_rng(0).standard_normal((1, 32, 64, 64)).astype(np.float32)
@@ -181,18 +182,12 @@ def serve(library, name, threads):
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         file.write(model_of(nodes, given, kept, outputs).SerializeToString())
         file.flush()
-        run = runner(library, file.name, threads)
-    values = list(given.values())
+        run = functools.partial(runner(library, file.name, threads), *given.values())
     for _ in range(3):
-        run(*values)
+        run()
     print(0, flush=True)
     for text in sys.stdin:
-        best, end = math.inf, time.perf_counter() + float(text)
-        while time.perf_counter() < end:
-            start = time.perf_counter()
-            run(*values)
-            best = min(best, time.perf_counter() - start)
-        print(best, flush=True)
+        print(timed(run, float(text)), flush=True)
 
 
 def measured(name, args):

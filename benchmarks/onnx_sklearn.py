@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx_models import Server
+from onnx_models import REST, Server, runner, timed
 
 SAMPLES, FEATURES, MANY, FEW = 10000, 20, 2000, 200  # MANY or FEW samples are trained on
-REST = 0.03  # seconds in which threads that still spin go to sleep
 WORDS = (
     "the one cat dog bird tree house sat ran flew on under over mat road sky red green blue old young and or".split()
 )
@@ -311,32 +310,6 @@ def prepare(folder, only):
             path.write_bytes(proto.SerializeToString())
         names.append(name)
     return names
-
-
-def runner(library, path, threads):
-    """A function of the operand of a model that computes its outputs."""
-    if library != "onnxruntime":
-        import ggml.onnx
-
-        model = ggml.onnx.load(path, threads=threads)
-        return lambda x: model.run({"x": x})
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda x: session.run(None, {"x": x})
-
-
-def timed(run, seconds):
-    """The least time of a call."""
-    best, end = math.inf, time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - start)
-    return best
 
 
 def serve(library, threads):

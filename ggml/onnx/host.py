@@ -19,6 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from . import arrays
 from .graph import copied
 from .opsets import ALIGN, aligned
+from .repeating import called
 from .values import unsigned
 
 OPERATORS = arrays.load()
@@ -246,17 +247,7 @@ def evaluate(node, values):
     Raises HostError if there is no implementation, or the operands do not fit.
     """
     with np.errstate(all="ignore"):
-        return call(node, values)
-
-
-def call(node, values):
-    """The same where NumPy's warnings are off already."""
-    try:
-        results = function_of(node)(*values)
-    except Exception as error:
-        fail(node, values, error)
-    results = results if isinstance(results, tuple) else (results,)
-    return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
+        return called(node, values, function_of, fail)
 
 
 def fail(node, values, error):

@@ -147,7 +147,7 @@ class Layout(Owner):
             shared: whether threads share the work.
         """
         tasks = ggml.GGML_N_TASKS_MAX if shared else 1
-        return self.call(compiled_node, n, rows, function, tasks, data, *operands)
+        return self.call(compiled_node, ggml.GGML_TYPE_F32, n, rows, 1, 1, function, tasks, data, *operands)
 
     def ask(self, function, t):
         """What a function says about a tensor, for a rule that decides by it."""
@@ -356,7 +356,8 @@ class Layout(Owner):
         if len(values) >= COLUMNS and inner == 1 and outer >= COLUMNS and all(v.shape[axis] == 1 for v in values):
             return self.side_by_side(values, outer, shape)
         if len(values) > 2 and inner == 1 and shape[axis] <= NARROW and not self.trains:
-            return self.reshape(self.joined_rows([self.reshape(v, (outer, v.shape[axis])) for v in values]), shape)
+            parts = [self.reshape(v, (outer, v.shape[axis])) for v in values]
+            return self.reshape(in_groups(parts, PARTS, self.joined_rows), shape)
         parts = [self.reshape(v, (outer, v.shape[axis], inner)).t for v in values]
         while len(parts) > 1:  # pairs, so that an element is moved as often as the logarithm of their number
             pairs = (parts[i : i + 2] for i in range(0, len(parts), 2))
@@ -365,14 +366,7 @@ class Layout(Owner):
         return self.reshape(y, shape)
 
     def joined_rows(self, values):
-        """The rows of several matrices beside each other, by compiled code."""
-        while len(values) > 1:
-            groups = [values[i : i + PARTS] for i in range(0, len(values), PARTS)]
-            values = [g[0] if len(g) == 1 else self.joined_group(g) for g in groups]
-        return values[0]
-
-    def joined_group(self, values):
-        """The same for as many as a node has operands."""
+        """The rows of some matrices, as many as a node has operands, beside each other, by compiled code."""
         rows, n = values[0].shape[0], sum(v.shape[1] for v in values)
         t = self.compiled(n, rows, JOIN, rows * n >= SHARED, *(self.table(v).t for v in values))
         return Tensor(t, (rows, n), values[0].dtype, joint_bounds(values))
@@ -548,11 +542,17 @@ def cut(array, part):
     return array[(slice(None),) * axis + (slice(start, end if end >= 0 else None, step),)]
 
 
-def compiled_node(ctx, n, rows, function, tasks, data, *operands):
-    """The node of Layout.compiled."""
-    return ggml.ext.compiled(
-        ctx, ggml.GGML_TYPE_F32, n, rows, 1, 1, list(operands), len(operands), function, tasks, data
-    )
+def compiled_node(ctx, kind, n0, n1, n2, n3, function, tasks, data, *operands):
+    """The node of a type and extents that a function of compiled code computes."""
+    return ggml.ext.compiled(ctx, kind, n0, n1, n2, n3, list(operands), len(operands), function, tasks, data)
+
+
+def in_groups(values, most, join):
+    """The value that join(values) makes of at most `most` of them, of those that it has made, and so on."""
+    while len(values) > 1:
+        groups = [values[i : i + most] for i in range(0, len(values), most)]
+        values = [g[0] if len(g) == 1 else join(g) for g in groups]
+    return values[0]
 
 
 @functools.lru_cache(1024)

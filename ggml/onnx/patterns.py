@@ -305,7 +305,7 @@ def product_of_bytes(r, node):
 def single_scale(r, node):
     """Whether the scale and the zero point of DequantizeLinear are constant numbers."""
     known = [r.constant(name) for name in node.inputs[1:3] if name]
-    return all(v is not None and v.array.size == 1 for v in known)
+    return all(v is not None and count(v.shape) == 1 for v in known)
 
 
 def depthwise(node, w):

@@ -12,7 +12,7 @@ import numpy as np
 from . import host
 from .graph import Graph, Node
 from .patterns import rewrite
-from .values import F32, Known
+from .values import F32, Known, Later
 
 CLASSIFIERS = {f"ai.onnx.ml.{kind}Classifier" for kind in ("Linear", "SVM", "TreeEnsemble")}
 
@@ -110,9 +110,7 @@ def floats_of(node, operands, arena):
     def make():
         return host.evaluate(node, [None if v is None else v.array for v in operands])[0]
 
-    if host.is_plain(node, *(v.array for v in operands if v is not None)):
-        known = Known.later(make, operands[0].shape, F32, arena)
-    else:
-        known = Known(make(), arena)
+    plain = host.is_plain(node, *(v.array for v in operands if v is not None))
+    known = Known(Later(make, operands[0].shape, F32) if plain else make(), arena)
     known.tensors["codes"] = *operands[:2], [*operands, None][2], node.attr("axis", 1)
     return known

@@ -295,26 +295,26 @@ cdef class Step:
 
     def __call__(self, dict values):
         cdef dict found = {}
-        cdef list arrays
-        cdef tuple entry, inputs, outputs, results
+        cdef list arrays, results
+        cdef tuple entry, inputs, outputs
         cdef Py_ssize_t i
         for entry in self.nodes:
             node, inputs, outputs = entry
             arrays = [None if not n else found[n] if n in found else values[n] for n in inputs]
-            try:
-                result = self.function_of(node)(*arrays)
-            except Exception as error:
-                self.fail(node, arrays, error)
-            results = result if type(result) is tuple else (result,)
+            results = called(node, arrays, self.function_of, self.fail)
             for i in range(min(len(outputs), len(results))):
-                result = results[i]
-                found[outputs[i]] = result if type(result) is ndarray else plain(result)
+                found[outputs[i]] = results[i]
         return found
 
 
-cdef object plain(object value):
-    """A scalar of NumPy as an array; other values as they are."""
-    return np.asarray(value) if isinstance(value, np.generic) else value
+cpdef list called(object node, object values, object function_of, object fail):
+    """What the function of a node gives for values, as a list, with arrays for scalars of NumPy; see Step."""
+    try:
+        result = function_of(node)(*values)
+    except Exception as error:
+        fail(node, values, error)
+    results = result if isinstance(result, tuple) else (result,)
+    return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
 
 
 cdef str way_of(object result):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -147,30 +148,30 @@ class Drive(Exception):
         self.step = step
 
 
+class Later(NamedTuple):
+    """An array of a shape and a type that make() gives when something reads it."""
+
+    make: Callable[[], np.ndarray]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
 class Known:
     """A value that is known when the graph is built: a constant, a shape, or what follows from them."""
 
-    __slots__ = ("made", "make", "shape", "dtype", "arena", "tensors", "trace")
+    __slots__ = ("made", "shape", "dtype", "arena", "tensors", "trace")
 
     def __init__(self, array, arena=None):
-        self.made, self.shape, self.dtype = array, array.shape, array.dtype
-        self.make: Any = None  # what gives the array, as long as nothing has read it
+        self.made, self.shape, self.dtype = array, array.shape, array.dtype  # made: an array, or a Later
         self.arena = arena  # where its tensors live, None: with the plan that uses it
         self.tensors: dict = {}  # by layout
         self.trace: Any = None  # a recording.Trace, if it depends on sizes for which a graph is recorded
 
-    @classmethod
-    def later(cls, make, shape, dtype, arena):
-        """A value whose array make() gives when something reads it."""
-        known = cls(np.broadcast_to(np.zeros((), dtype), shape), arena)
-        known.made, known.make = None, make
-        return known
-
     @property
     def held(self):
         """The array; unsigned bytes maybe less 128."""
-        if self.make is not None:
-            self.made, self.make = self.make(), None
+        if type(self.made) is Later:
+            self.made = self.made.make()
         return self.made
 
     @held.setter

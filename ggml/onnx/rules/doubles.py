@@ -1,5 +1,6 @@
 """Operators of float64, which compiled code computes in the graph (doubles.pyx); the others of them run on the host."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from .. import doubles
 from ..doubles import FUNCTIONS
 from ..graph import numpy_type
+from ..layout import compiled_node, in_groups
 from ..recording import ggml
 from ..values import BOOL, F32, F64, I64, Double, Known, OnHost, Tensor, broadcast, count, extents, place_of
 from . import RULES as OTHERS
@@ -58,12 +60,7 @@ def made(b, shape, function, *operands, data=None, kind=None):
     """The tensor of a shape that a function of compiled code computes, F64 unless another kind is asked for."""
     kind = ggml.GGML_TYPE_F64 if kind is None else kind
     tasks = ggml.GGML_N_TASKS_MAX if count(shape) >= WORK else 1
-    return b.call(node_of, kind, *extents(shape), function, tasks, data, *operands)
-
-
-def node_of(ctx, kind, n0, n1, n2, n3, function, tasks, data, *operands):
-    """The node of made."""
-    return ggml.ext.compiled(ctx, kind, n0, n1, n2, n3, list(operands), len(operands), function, tasks, data)
+    return b.call(compiled_node, kind, *extents(shape), function, tasks, data, *operands)
 
 
 def each(b, op, *values, truth=False):
@@ -191,19 +188,14 @@ def columns(b, node, x, index):
 
 @rule("Concat")
 def concat(b, node, *parts):
-    values = list(parts)
-    if any(len(v.shape) != 2 or v.dtype != F64 for v in values) or place_of(node.attr("axis"), 2) != 1:
+    if any(len(v.shape) != 2 or v.dtype != F64 for v in parts) or place_of(node.attr("axis"), 2) != 1:
         raise OnHost("float64 that are joined along another axis than the last")
-    rows = values[0].shape[0]
-    while len(values) > 1:
-        groups = [values[i : i + doubles.MOST] for i in range(0, len(values), doubles.MOST)]
-        values = [joined(b, g, rows) for g in groups]
-    return values[0]
+    return in_groups(parts, doubles.MOST, functools.partial(joined, b))
 
 
-def joined(b, values, rows):
+def joined(b, values):
     """The columns of matrices beside each other, of as many as a node has operands."""
-    shape = rows, sum(v.shape[1] for v in values)
+    shape = values[0].shape[0], sum(v.shape[1] for v in values)
     return Double(made(b, shape, doubles.JOIN, *(used(b, v) for v in values)), shape)
 
 
