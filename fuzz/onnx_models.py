@@ -217,20 +217,21 @@ def attempt(data, inputs, folder, others):
         model.run(*inputs)
     except ALLOWED as error:
         return type(error).__name__
-    for operands in others:
+    for k, operands in enumerate(others):
         found = outcome(model, operands)
         fresh = [outcome(ggml.onnx.load(source, threads=1), operands) for _ in range(2)]
         if found != fresh[0] == fresh[1]:  # those of random operators in functions differ
-            raise AssertionError(f"with shapes {[np.shape(a) for a in operands]}: {found} instead of {fresh[0]}")
+            shapes = [[np.shape(a) for a in v] for v in (inputs, *others[: k + 1])]
+            raise AssertionError(f"with shapes {shapes}: {found!r:.200} instead of {fresh[0]!r:.200}")
     return ""
 
 
 def outcome(model, operands):
-    """What a model gives for operands, in a form that can be compared: NaN are equal."""
+    """What a model gives for operands, in a form that can be compared: NaN are equal, and so are exceptions."""
     try:
         return [(a.shape, a.tobytes()) if hasattr(a, "tobytes") else repr(a) for a in model.run(*operands)]
-    except ALLOWED as error:
-        return type(error).__name__
+    except ALLOWED:
+        return "an exception"
 
 
 def other_sizes(inputs, dice):
@@ -267,6 +268,7 @@ DRAWN = {
     "RandomUniform",
     "RandomUniformLike",
 }
+LENIENT = {"CenterCropPad"}  # onnx's reference takes more sizes than there are axes, its function does not
 
 
 def main():
@@ -294,7 +296,7 @@ def main():
         proto.CopyFrom(case.model)
         for _ in range(dice.randrange(3)):
             mutate(proto, dice)
-        others = dice.random() < 0.3 and not any(n.op_type in DRAWN for n in proto.graph.node)
+        others = dice.random() < 0.3 and not any(n.op_type in DRAWN | LENIENT for n in proto.graph.node)
         for info in proto.graph.input if others else ():
             if info.type.WhichOneof("value") == "tensor_type":
                 info.type.tensor_type.ClearField("shape")

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
+import ggml.onnx
+
 
 def floats(*shape, seed=0):
     return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
@@ -28,6 +30,35 @@ def model_of(op, operands, outputs, fed=range(99), domain="com.microsoft", **att
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8), feeds
+
+
+def outcome(model, arrays):
+    """What a model gives for arrays, or None if it raises an exception."""
+    try:
+        return model.run(*arrays)
+    except (RuntimeError, ValueError, TypeError):
+        return None
+
+
+def other_sizes(model, arrays):
+    """Checks that a model gives the same for sizes that follow others as for sizes that come first.
+
+    Returns how many results were compared.
+    """
+    compared = 0
+    for info in (*model.graph.input, *model.graph.output):
+        info.type.tensor_type.ClearField("shape")
+    for size in {n for a in arrays for n in a.shape if 1 < n < 20}:
+        used = ggml.onnx.load(model, threads=1)
+        for new in (size, size + 1, size - 1, 2 * size):
+            operands = [np.resize(a, [new if n == size else n for n in a.shape]) for a in arrays]
+            wanted, found = outcome(ggml.onnx.load(model, threads=1), operands), outcome(used, operands)
+            assert (wanted is None) == (found is None), (size, new)
+            for a, want in zip(found or (), wanted or ()):
+                assert a.dtype == want.dtype and a.shape == want.shape, (size, new)
+                assert a.tobytes() == want.tobytes(), (size, new)
+                compared += 1
+    return compared
 
 
 def near(got, wanted, tolerance):

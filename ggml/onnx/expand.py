@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import FunctionProto, TypeProto, helper
 
-from .graph import Graph, Node, Reader, Scope, ValueInfo, called, copied
+from .graph import Graph, Node, Reader, Scope, ValueInfo, check_body, copied
 from .prepare import prepared_graph
 from .values import Known, OnHost
 
@@ -14,7 +14,7 @@ DEPTH = 32  # functions that call functions
 
 def function(lowering, node, values):
     """The nodes of the body of the function that a node without a rule calls; raises OnHost if it is none."""
-    body = node.scope.functions.get(called(node.proto, node.proto.op_type))
+    body = node.function()
     return inline(lowering, node, standard_body(node, values) if body is None else body)
 
 
@@ -36,7 +36,10 @@ def standard_body(node, values):
         )
     if not text:
         raise OnHost("there is no rule for the operator")
-    return text if isinstance(text, FunctionProto) else FunctionProto.FromString(text)
+    body = text if isinstance(text, FunctionProto) else FunctionProto.FromString(text)
+    outputs = [name for name, given in zip(body.output, node.outputs) if given]
+    check_body(body, outputs)  # onnx makes incomplete ones for attributes that it does not know
+    return body
 
 
 def type_of(value):

@@ -100,6 +100,10 @@ class Node:
         """The names that the node or its parts write."""
         return set(self.outputs).union(*(p.outputs for p in self.parts)) - {""}
 
+    def function(self):
+        """The FunctionProto of the model that the node calls, None for an operator."""
+        return None if self.proto is None else self.scope.functions.get(called(self.proto, self.proto.op_type))
+
     def __str__(self):
         return f"node {self.name!r} ({self.op})"
 
@@ -346,7 +350,31 @@ def read_model(model):
     functions = {called(f, f.name): copied(f) for f in model.functions}
     graph = Reader(Scope(opsets, functions), folder).graph(model.graph)
     check_names(graph, set())
+    for function in functions.values():
+        check_body(function, function.output)
     return graph
+
+
+def check_body(function, outputs):
+    """Raises ModelError if a FunctionProto reads a name, or gives one of some outputs, that nothing in it defines."""
+    check_nodes(function.node, outputs, set(function.input), function.name)
+
+
+def check_nodes(nodes, outputs, known, function):
+    """The same of nodes, or those of a subgraph, that may read the names in known."""
+    for node in nodes:
+        for graph in (a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH):
+            sparse = [s.values for s in graph.sparse_initializer]
+            own = known.union(v.name for v in (*graph.input, *graph.initializer, *sparse))
+            check_nodes(graph.node, [o.name for o in graph.output], own, function)
+        for name in node.input:
+            if name and name not in known:
+                where = f"node {node.name!r} ({node.op_type}) of function {function!r}"
+                raise ModelError(f"{where} reads {name!r}, which nothing defines")
+        known = known.union(node.output)
+    for name in outputs:
+        if name not in known:
+            raise ModelError(f"output {name!r} of function {function!r} is defined by nothing")
 
 
 def check_names(graph, outer):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import math
 import warnings
 from typing import Any
 
@@ -25,7 +26,13 @@ from .values import unsigned
 OPERATORS = arrays.load()
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
-LEAST = {"QuantizeLinear": 19, "DequantizeLinear": 19}  # the versions from which the reference knows them
+# Operators that the reference knows as ONNX defines them from a second version on; from the first one, that one serves
+LEAST = {
+    "AveragePool": (1, 7),
+    "BatchNormalization": (9, 14),
+    "DequantizeLinear": (1, 19),
+    "QuantizeLinear": (1, 19),
+}
 UNSIGNED = {TensorProto.UINT32: np.uint32, TensorProto.UINT64: np.uint64}
 CAST = {
     TensorProto.INT32: np.int32,
@@ -51,7 +58,8 @@ def evaluator(node):
         proto.output.extend(outputs)
         infos = [[ValueInfoProto(name=n, type=TypeProto()) for n in names if n] for names in (inputs, outputs)]
         versions = {**node.scope.opsets, node.proto.domain: node.version}
-        opsets = [helper.make_opsetid(d, max(v, LEAST.get(node.op, v))) for d, v in versions.items()]
+        first, least = LEAST.get(node.op, (0, 0))
+        opsets = [helper.make_opsetid(d, least if first <= v < least else v) for d, v in versions.items()]
         model = helper.make_model(helper.make_graph([proto], "one node", *infos), opset_imports=opsets)
         node.attrs["ggml.evaluator"] = found = ReferenceEvaluator(model)
     return found
@@ -105,6 +113,8 @@ def made(node):
         return lambda x: x.astype(to) if x.dtype.kind in "bi" or x.dtype == np.float32 else rest(x)
     if node.op == "DequantizeLinear":
         return floats(node)
+    if node.op in ("Softmax", "LogSoftmax", "Hardmax") and node.version < 13:
+        return along_all_axes(node)
     if node.op == "GatherElements":  # the reference does not return for an index far out of range
         return lambda x, index: np.take_along_axis(x, index, node.attr("axis", 0))
     return directly(node) or by_reference(node)
@@ -196,6 +206,25 @@ def floats(node):
             y -= z.astype(np.float32)
         y *= scale
         return y
+
+    return function
+
+
+def along_all_axes(node):
+    """The function of a Softmax, LogSoftmax or Hardmax for which all axes from one on are one, as before version 13."""
+    axis = node.attr("axis", 1)
+
+    def function(x):
+        first = axis % x.ndim if x.ndim else 0
+        rows = x.reshape(math.prod(x.shape[:first]), math.prod(x.shape[first:]))
+        if node.op == "Hardmax":
+            y = np.zeros_like(rows)
+            np.put_along_axis(y, rows.argmax(1)[:, None], 1, 1)
+            return y.reshape(x.shape)
+        rows = rows - rows.max(1, keepdims=True)
+        y = np.exp(rows)
+        total = y.sum(1, keepdims=True)
+        return (y / total if node.op == "Softmax" else rows - np.log(total)).reshape(x.shape)
 
     return function
 

@@ -11,7 +11,7 @@ from .._owners import Owner, keep
 from ..utils import from_numpy, to_numpy
 from .recording import Recorder, ggml
 from .replaying import dense_rows, name_tensors, part_of
-from .sizes import Size, integer
+from .sizes import Size, UnrecordedError, integer
 from .thin import CHOOSE, JOIN, PARTS
 from .values import (
     BOOL,
@@ -252,7 +252,15 @@ class Layout(Owner):
             numbers = array if isinstance(array, list) else [array]
             if any(type(n) is Size for n in numbers):
                 return self.recorder.numbers(numbers, (len(numbers),) if numbers is array else (), dtype)
+            if isinstance(array, np.ndarray) and array.dtype.kind == "O":
+                raise UnrecordedError("an array of sizes")
         return Known(np.asarray(array, dtype))
+
+    def made(self, function, numbers, shape):
+        """The Known value function(*numbers) of integers, or of sizes, in a shape."""
+        if any(type(n) is Size for n in numbers):
+            return self.recorder.array(function, [self.constant(n, np.int64) for n in numbers], shape)
+        return Known(function(*numbers))
 
     def like(self, t, shape, dtype, bounds=None):
         """A Tensor of a computed ggml tensor: integers, in an interval, wrap as their type does, or are refused."""

@@ -16,7 +16,7 @@ from .._errors import KINDS, named, rename
 from .._owners import LockOwner, Owner, keep
 from ..utils import to_numpy
 from . import host, rules
-from .graph import Graph, ModelError, called, read_model
+from .graph import Graph, ModelError, read_model
 from .layout import Arena
 from .prepare import fold, prepared
 from .program import NodeError, Program, compute
@@ -312,8 +312,7 @@ def unknown_operators(nodes, engine):
                 yield from unknown_operators(value.nodes, engine)
         if node.proto is None or node.op in engine.rules or node.op in host.OPERATORS or node.op == "Identity":
             continue
-        defined = called(node.proto, node.proto.op_type) in node.scope.functions
-        if not defined and not onnx.defs.has(node.proto.op_type, node.proto.domain):
+        if node.function() is None and not onnx.defs.has(node.proto.op_type, node.proto.domain):
             yield node
 
 
@@ -336,7 +335,7 @@ def require_operands(nodes):
             schema = onnx.defs.get_schema(node.proto.op_type, node.version, node.proto.domain)
         except onnx.defs.SchemaError:  # newer than the operator set of the model
             continue
-        if called(node.proto, node.proto.op_type) in node.scope.functions:
+        if node.function() is not None:
             continue
         given = {a.name for a in node.proto.attribute}
         lacking = [name for name, a in schema.attributes.items() if a.required and name not in given]

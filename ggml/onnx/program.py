@@ -175,7 +175,7 @@ class Program(Owner):
             return None
         self.attempts -= 1
         try:
-            return Recording(self, values, key, *pattern).plan()
+            return Recording(self, values, key, self.last[1], *pattern).plan()
         except (RetraceError, MemoryError):
             raise
         except Exception:  # of rules that need numbers: without a recording, they get them
@@ -284,7 +284,8 @@ class Lowering:
                 raise
             except Exception as error:
                 shapes = [getattr(self.env.get(n), "shape", ()) for n in node.inputs]
-                if any(0 in s for s in shapes) and "." not in node.op:  # few rules expect tensors without elements
+                host_knows = "." not in node.op or node.op in host.OPERATORS
+                if host_knows and any(0 in s for s in shapes):  # few rules expect tensors without elements
                     return self.finish(self.on_host([node], f"an operand has no elements: {error}"), (), [node])
                 raise NodeError(self.refusal(node, error)) from error
         return self.finish(None, ())
@@ -345,7 +346,7 @@ class Lowering:
         rank = max(len(getattr(values[0], "shape", ())), 1) if node.op in ALONG and values else 0
         if rank:
             place_of(node.attr("axis", 0), rank)
-        known = kinds <= KNOWN and node.op not in host.RANDOM
+        known = kinds <= KNOWN and node.op not in host.RANDOM and (rule is not None or node.function() is None)
         if known and not sequences and (rule is None or "." not in node.op):  # the host knows ONNX's own domain
             try:
                 return self.folded(node, values)
@@ -500,9 +501,10 @@ class Lowering:
 class Recording(Lowering):
     """A pass over the nodes for operands whose shapes have a pattern; it makes a recipe for others of this pattern."""
 
-    def __init__(self, program, values, key, pattern, symbols):
+    def __init__(self, program, values, key, before, pattern, symbols):
         super().__init__(program, values, key)
         self.key, self.pattern, self.terms = key, pattern, Terms(symbols)
+        self.computed = {entry[0] for entry in before.entries if entry[2] == "graph"}  # by the plan before
         self.builder.record(self.terms)
         for name, part, shape in zip(program.inputs, key, sized(pattern, self.terms)):
             if isinstance(value := self.env[name], Feed):
@@ -511,6 +513,11 @@ class Recording(Lowering):
                 if not is_numbers(part):
                     raise UnrecordedError("an operand that is read by its values")
                 self.env[name] = self.builder.recorder.numbers(list(shape), *part[:2])
+
+    def on_host(self, nodes, reason):
+        if nodes[0].name in self.computed:  # only a rule that needs numbers gives up where it has not before
+            raise UnrecordedError(reason)
+        return super().on_host(nodes, reason)
 
     def planned(self, live, step, rest):
         recorder = self.builder.stop()

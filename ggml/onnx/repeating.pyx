@@ -58,7 +58,7 @@ cdef bint copied(object array, uintptr_t address, Py_ssize_t size) except -1:
         PyErr_Clear()
         return False
     cdef bint fits = b.len == size
-    if fits:
+    if fits and size:
         memcpy(<void*>address, b.buf, size)
     PyBuffer_Release(&b)
     return fits
@@ -302,8 +302,12 @@ cdef class Step:
             node, inputs, outputs = entry
             arrays = [None if not n else found[n] if n in found else values[n] for n in inputs]
             results = called(node, arrays, self.function_of, self.fail)
-            for i in range(min(len(outputs), len(results))):
-                found[outputs[i]] = results[i]
+            for i in range(len(outputs)):
+                if i < len(results):
+                    found[outputs[i]] = results[i]
+                elif outputs[i]:
+                    self.fail(node, arrays, ValueError(
+                        f"it has {len(outputs)} outputs, the operator gives {len(results)}"))
         return found
 
 

@@ -65,7 +65,7 @@ class Place:
         self.view, self.moves = to_numpy(t).reshape(shape), moves
         if self.view.dtype.itemsize == 1:  # booleans
             self.view = self.view.view(BOOL)
-        self.home = self.address = t.contents.data
+        self.home = self.address = t.contents.data or 0  # of tensors without elements
         self.tensors = []  # (fields, offset)
         end = self.home + ggml.ggml_nbytes(t) if moves else 0
         for fields in (t.contents, *(n.contents for n in nodes)) if moves else ():

@@ -5,7 +5,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on emulated CPUs
 
-from one_operator import codes, floats, halved, model_of, near, through_onnxruntime  # noqa: E402
+from one_operator import codes, floats, halved, model_of, near, other_sizes, through_onnxruntime  # noqa: E402
 
 import ggml.onnx  # noqa: E402
 
@@ -322,6 +322,12 @@ def inputs(name):
 def test_operators(case, constants):
     model, feeds, wanted = case_of(case, inputs(case) if constants else range(99))
     near(ggml.onnx.load(model, strict=True).run(feeds), wanted, 1e-5)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_other_sizes(case):
+    model, feeds, _ = case_of(case, inputs(case))
+    assert other_sizes(model, list(feeds.values())) > 0
 
 
 def test_prompts_of_different_length():

@@ -7,7 +7,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on emulated CPUs
 
-from one_operator import codes, floats, halved, model_of, near, through_onnxruntime  # noqa: E402
+from one_operator import codes, floats, halved, model_of, near, other_sizes, through_onnxruntime  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 import ggml.onnx  # noqa: E402
@@ -335,6 +335,12 @@ def test_operators(name):
     model, feeds, wanted = case_of(name, inputs(name))
     tolerance = 5e-2 if "rounded" in name else 1e-4 if "LSTM" in name else 1e-5
     near(ggml.onnx.load(model, strict=True).run(feeds), wanted, tolerance)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n != "QLinearConcat"])  # whose first operand is a scale
+def test_other_sizes(name):
+    model, feeds, _ = case_of(name, inputs(name))
+    assert other_sizes(model, list(feeds.values())) > 0
 
 
 WEIGHTS = "MatMulNBits", "GatherBlock", "DynamicQuantizeLSTM", "QLinearConv, large"  # must be constants

@@ -90,6 +90,45 @@ def test_nearest_in_version_10(scale, want):
     np.testing.assert_array_equal(run([node], {"x": x}, constants={"s": scales}, opset=10, ir=5)[0], want[None, None])
 
 
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, -2])
+def test_all_axes_from_one_on(op, axis):
+    """Constants are folded by other code than operands."""
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    first = 1 if axis is None else axis % 3
+    rows = x.reshape(np.prod(x.shape[:first], dtype=int), -1)
+    e = np.exp(rows.astype(np.float64))
+    want = e / e.sum(1, keepdims=True)
+    want = {"Softmax": want, "LogSoftmax": np.log(want), "Hardmax": rows == rows.max(1, keepdims=True)}[op]
+    check_folded(op, {"x": x}, want.reshape(x.shape), 11, **({} if axis is None else {"axis": axis}))
+
+
+def check_folded(op, operands, want, opset, **attrs):
+    """Compares the result of an operator for operands, and for constants."""
+    call = helper.make_node(op, list(operands), ["c"], **attrs)
+    nodes = [call, helper.make_node("Add", ["c", "zero"], ["y"])]
+    zero = np.zeros((), np.float32)
+    for fed, constants in ((operands, {"zero": zero}), ({"zero": zero}, operands)):
+        (found,) = run(nodes, fed, constants=constants, opset=opset, ir=4)
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+
+
+def test_constant_images():
+    """The first AveragePool leaves its padding out; version 9 of BatchNormalization does not train."""
+    x, means = ramp(1, 2, 3, 3), np.array([1, 2], np.float32)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 0), (1, 0)), constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (2, 2), (2, 3))
+    attrs = {"kernel_shape": [2, 2], "pads": [1, 1, 0, 0]}
+    nodes = [helper.make_node("AveragePool", ["x"], ["c"], **attrs), helper.make_node("Identity", ["c"], ["y"])]
+    for operands, constants in (({"x": x}, {}), ({}, {"x": x})):
+        (found,) = run(nodes, operands, constants=constants, opset=1, ir=3)
+        np.testing.assert_allclose(found, np.nanmean(windows, (4, 5)), rtol=1e-6)
+    operands = {"x": x, "scale": means + 1, "bias": means, "mean": 3 * means, "variance": means / 2}
+    scale, bias, mean, variance = (v.reshape(1, 2, 1, 1) for v in list(operands.values())[1:])
+    want = scale * (x - mean) / np.sqrt(variance + 1e-5) + bias
+    check_folded("BatchNormalization", operands, want, 9)
+
+
 # ---- newer files -----------------------------------------------------------------------------------------------------
 def test_overloads_of_functions():
     def function(op, overload):
@@ -105,6 +144,18 @@ def test_overloads_of_functions():
     x = np.array([-2, 3], np.float32)
     found = run(calls, {"x": x}, list("yzw"), domains=[("my", 1)], functions=functions)
     np.testing.assert_array_equal(found, [[2, 3], [2, -3], [-1, 1]])
+
+
+def test_functions_of_constants():
+    """The model's own functions are none of onnx."""
+    body = [helper.make_node("Mul", ["a", "a"], ["b"]), helper.make_node("Add", ["b", "a"], ["o"])]
+    function = helper.make_function("my", "F", ["a"], ["o"], body, [helper.make_opsetid("", 21)])
+    nodes = [helper.make_node("F", ["w"], ["v"], domain="my"), helper.make_node("Add", ["x", "v"], ["y"])]
+    x, w = ramp(2, 3), ramp(3)
+    options = {"constants": {"w": w}, "domains": [("my", 1)], "functions": [function]}
+    np.testing.assert_array_equal(run(nodes, {"x": x}, **options)[0], x + w * w + w)
+    nodes = [helper.make_node("F", ["x"], ["y"], domain="my")]
+    assert run(nodes, {"x": ramp(0, 3)}, domains=[("my", 1)], functions=[function])[0].shape == (0, 3)
 
 
 @pytest.mark.parametrize("name", ["int4", "uint4", "float4_e2m1fn", "int2", "uint2"])

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
+import one_operator  # noqa: E402
 import onnx  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.helper import make_node as node  # noqa: E402
@@ -389,3 +390,13 @@ def test_rules_pass_a_context():
     for path in folder.glob("*.py"):
         for name, first in re.findall(r"ggml\.(?:ext\.)?(\w+)\(\s*([\w.]+)", path.read_text("utf-8")):
             assert first in ("b.ctx", "ctx", "self.ctx", "arena.ctx") or name in allowed, (path.name, name, first)
+
+
+@pytest.mark.parametrize("opset", [11, 18])
+@pytest.mark.parametrize("op", ["Hardmax", "Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_operators_of_other_sizes(op, axis, opset):
+    x = (weights(3, 4, 5),)
+    made, _ = one_operator.model_of(op, x, 1, domain="", axis=axis)
+    made.opset_import[0].version = opset
+    assert one_operator.other_sizes(made, x) == 12

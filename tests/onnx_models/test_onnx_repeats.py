@@ -153,3 +153,24 @@ def test_a_change_of_type():
         found = own.run(x)[0]
         assert found.dtype == x.dtype
         np.testing.assert_array_equal(found, 2 * x)
+
+
+def test_results_without_elements():
+    nodes = [node("Cast", ["x"], ["long"], to=TensorProto.INT64), node("Sqrt", ["x"], ["y"])]
+    made = model(nodes, {"x": floats(3, 5)}, ["long", "y"])
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
+    own = ggml.onnx.load(made, threads=1)
+    for rows in (0, 0, 2, 0):
+        long, y = own.run(np.abs(floats(rows, 5)))
+        assert long.shape == y.shape == (rows, 5) and long.dtype == np.int64
+
+
+def test_outputs_that_an_operator_does_not_give():
+    domain, attrs = "ai.onnx.ml", {"cats_strings": ["a", "b"]}
+    nodes = [node("OneHotEncoder", ["x"], ["y", "z"], domain=domain, **attrs)]
+    made = model(nodes, {"x": []}, ["y", "z"], domains=[(domain, 3)])
+    made.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.STRING, [None]))
+    own = ggml.onnx.load(made)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="it has 2 outputs, the operator gives 1"):
+            own.run(np.array(["b"], object))

@@ -60,6 +60,19 @@ def test_all_unknown_operators_are_named_at_loading(tmp_path, capsys):
     assert [line.split() for line in listed[1:]] == [["Foo", "first"], ["Foo", "second"], *[["my.Bar", "Bar_0"]] * 2]
 
 
+@pytest.mark.parametrize("body, words", [
+    ([helper.make_node("Neg", ["x"], ["o"])], r"\(Neg\) of function 'F' reads 'x', which nothing defines"),
+    ([helper.make_node("Neg", ["a"], ["b"])], "output 'o' of function 'F' is defined by nothing"),
+    ([helper.make_node("Neg", ["b"], ["o"]), helper.make_node("Abs", ["a"], ["b"])], r"\(Neg\) of .* reads 'b'"),
+])  # fmt: skip
+def test_functions_that_read_what_nothing_defines(body, words):
+    """A function does not see the names of the graph that calls it."""
+    function = helper.make_function("my", "F", ["a"], ["o"], body, [helper.make_opsetid("", 21)])
+    call = helper.make_node("F", ["x"], ["y"], domain="my")
+    with pytest.raises(ggml.onnx.ModelError, match=words):
+        ggml.onnx.load(model([call], X, domains=[("my", 1)], functions=[function]))
+
+
 def test_an_operator_that_a_function_defines_is_known():
     body = helper.make_node("Neg", ["a"], ["o"])
     function = helper.make_function("my", "F", ["a"], ["o"], [body], [helper.make_opsetid("", 21)])

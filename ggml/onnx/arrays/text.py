@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -167,7 +168,7 @@ def tf_idf_vectorizer(node):
         factors[columns] = weights
 
     def function(x):
-        rows = words.find(x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1))
+        rows = words.find(x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) if x.ndim else x.reshape(1, 1))
         out = np.zeros((len(rows), width), np.float32)
         for n, table in grams.items():
             for gap in range(1, skips + 2 if n > 1 else 2):

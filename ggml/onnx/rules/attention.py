@@ -51,7 +51,13 @@ def hidden(b, where):
 def future(b, node, q, k):
     """The mask that hides those keys from a token that follow it, if the node is unidirectional."""
     tokens, keys = q.shape[2], k.shape[2]
-    return hidden(b, np.arange(keys) > np.arange(keys - tokens, keys)[:, None]) if node.attr("unidirectional") else None
+    return b.made(later, (tokens, keys), (1, 1, tokens, keys)) if node.attr("unidirectional") and tokens > 1 else None
+
+
+def later(tokens, keys):
+    """-inf (1, 1, tokens, keys) for keys that follow a token, of which the last one has the last key; 0 for others."""
+    where = np.arange(keys) > np.arange(keys - tokens, keys)[:, None]
+    return np.where(where, -np.inf, 0).astype(F32)[None, None]
 
 
 def padding(b, node, mask, q, k):
@@ -66,7 +72,7 @@ def padding(b, node, mask, q, k):
     if rank == 1:
         if mask.shape[0] not in (batch, 2 * batch):
             raise OnHost("sequences that are stored one after the other")
-        place = b.constant(np.arange(keys))
+        place = b.made(np.arange, (keys,), (keys,))
         seen = b.less(place, b.reshape(b.slice(mask, 0, 0, batch), (batch, 1, 1, 1)))
         if mask.shape[0] > batch:
             start = b.reshape(b.slice(mask, 0, batch, batch), (batch, 1, 1, 1))
@@ -146,7 +152,7 @@ def rotary_embedding(b, node, x, positions, cos, sin):
     flat = len(x.shape) == 3
     heads = heads_of(b, x, node.attr("num_heads", 0) or x.shape[2] // (2 * cos.shape[1])) if flat else x
     if len(positions.shape) == 1:  # that of the first token
-        positions = b.add(b.reshape(positions, (1, 1)), b.constant(np.arange(heads.shape[2])[None]))
+        positions = b.add(b.reshape(positions, (1, 1)), b.made(np.arange, heads.shape[2:3], heads.shape[2:3]))
     y = rotated(b, heads, positions, cos, sin, node.attr("interleaved", 0))
     return b.reshape(b.transpose(y, (0, 2, 1, 3)), x.shape) if flat else y
 

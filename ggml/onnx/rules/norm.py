@@ -31,7 +31,7 @@ def softmax_of(b, op, x):
     x = b.contiguous(x)
     if op == "Hardmax":
         place = place_of_max(b, b.reshape(x, (count(x.shape[:-1]), x.shape[-1])))
-        hot = b.equal(b.reshape(place, (*x.shape[:-1], 1)), b.constant(np.arange(x.shape[-1])))
+        hot = b.equal(b.reshape(place, (*x.shape[:-1], 1)), b.made(np.arange, x.shape[-1:], x.shape[-1:]))
         return b.like(hot.t, hot.shape, x.dtype)
     if op == "Softmax":
         return b.with_shape(ggml.ggml_soft_max(b.ctx, x.t), x.shape, x)
