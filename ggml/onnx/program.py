@@ -53,7 +53,11 @@ ALONG = set(
     "ArgMax ArgMin Compress Concat Gather GatherElements Hardmax LayerNormalization LogSoftmax LpNormalization "
     "RMSNormalization ScatterElements Softmax Split TopK".split()
 )  # operators along an axis of their operand
-TEXTS = {"Flatten", "Gather", "Reshape", "StringNormalizer", "ai.onnx.ml.ArrayFeatureExtractor"}  # give texts for texts
+TEXTS = set(
+    "Flatten Gather Reshape StringNormalizer ai.onnx.ml.ArrayFeatureExtractor com.microsoft.Tokenizer".split()
+)  # operators that give texts for texts
+MOVES = {"Concat", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
+LAST = 3  # operators that only move elements: as many take less time on the host than another graph
 KNOWN = {Known, type(None)}
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
 
@@ -446,7 +450,7 @@ class Lowering:
     def following(self, node):
         """Takes the nodes after one that runs on the host, as long as they run there whatever their operands are.
 
-        Their operators do, or they read texts.
+        Their operators do, or they read texts, or they are the last ones.
         """
         rules, texts = self.model.rules, {n for n, v in self.env.items() if isinstance(v, Opaque)}
         while True:
@@ -455,8 +459,12 @@ class Lowering:
             if not self.nodes:
                 return
             node = self.nodes[0]
+            if len(self.nodes) <= LAST and all(n.op in MOVES and not n.parts for n in self.nodes):
+                yield from self.nodes
+                self.nodes.clear()
+                return
             alone = node.op in host.OPERATORS and node.op not in rules
-            plain = not (node.parts or node.op == "Identity" or getattr(rules.get(node.op), "expands", False))
+            plain = not (node.parts or getattr(rules.get(node.op), "expands", False))
             if not (alone or plain and texts.intersection(node.inputs)):
                 return
             yield self.nodes.popleft()
@@ -466,7 +474,8 @@ class Lowering:
         if self.model.strict:
             raise HostRefused(f"{nodes[0]} would run on the host, which strict=True refuses: {reason}")
         for node in nodes:
-            self.note(node, "host", reason)
+            if node.op != "Identity":
+                self.note(node, "host", reason)
         quietly, step = host.quiet(self.model.threads), Step(nodes, host.function_of, host.fail)
         return lambda values: quietly(step, values)
 

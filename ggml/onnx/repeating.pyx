@@ -8,6 +8,7 @@ results would be most.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release
 from cpython.exc cimport PyErr_Clear
+from cpython.ref cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy
 
@@ -17,6 +18,7 @@ from .values import BOOL, F32, F64, integer_range
 
 cdef extern from "Python.h":
     int PyObject_GetBuffer(object, Py_buffer*, int)     # an exception is cleared here: there is another way
+    PyObject* PyDict_GetItemWithError(dict, object) except? NULL
 
 cdef extern from *:
     """
@@ -286,22 +288,41 @@ cdef class Step:
         function_of: gives the function of a node that computes its outputs from arrays.
         fail: raises what an error of a function means, given the node, the arrays and the error.
     """
-    cdef list nodes
+    cdef list nodes, functions
     cdef object function_of, fail
 
     def __init__(self, nodes, function_of, fail):
         self.nodes = [(n, tuple(n.inputs), tuple(n.outputs)) for n in nodes]
+        self.functions = [None] * len(nodes)    # which are made in the first run
         self.function_of, self.fail = function_of, fail
 
     def __call__(self, dict values):
         cdef dict found = {}
         cdef list arrays, results
-        cdef tuple entry, inputs, outputs
-        cdef Py_ssize_t i
-        for entry in self.nodes:
-            node, inputs, outputs = entry
-            arrays = [None if not n else found[n] if n in found else values[n] for n in inputs]
-            results = called(node, arrays, self.function_of, self.fail)
+        cdef tuple inputs, outputs
+        cdef PyObject* value
+        cdef Py_ssize_t i, k
+        for k in range(len(self.nodes)):
+            node, inputs, outputs = <tuple>self.nodes[k]
+            arrays = []
+            for name in inputs:
+                value = PyDict_GetItemWithError(found, name)
+                arrays.append(<object>value if value != NULL else values[name] if name else None)
+            try:
+                if self.functions[k] is None:
+                    self.functions[k] = self.function_of(node)
+                if len(arrays) == 1:
+                    result = self.functions[k](arrays[0])
+                elif len(arrays) == 2:
+                    result = self.functions[k](arrays[0], arrays[1])
+                else:
+                    result = self.functions[k](*arrays)
+            except Exception as error:
+                self.fail(node, arrays, error)
+            if type(result) is ndarray and len(outputs) == 1:
+                found[outputs[0]] = result
+                continue
+            results = listed(result)
             for i in range(len(outputs)):
                 if i < len(results):
                     found[outputs[i]] = results[i]
@@ -314,9 +335,13 @@ cdef class Step:
 cpdef list called(object node, object values, object function_of, object fail):
     """What the function of a node gives for values, as a list, with arrays for scalars of NumPy; see Step."""
     try:
-        result = function_of(node)(*values)
+        return listed(function_of(node)(*values))
     except Exception as error:
         fail(node, values, error)
+
+
+cdef list listed(object result):
+    """The outputs of a node: those of a tuple, or the only one."""
     results = result if isinstance(result, tuple) else (result,)
     return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
 

@@ -1,8 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=False
 """What the host does with single texts, and with maps: loops over objects, in a fraction of Python's time."""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release
-from cpython.ref cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
 
 import numpy as np
 
@@ -14,13 +15,23 @@ cdef extern from "Python.h":
     Py_ssize_t PyUnicode_GET_LENGTH(object)
     object PyUnicode_Substring(object, Py_ssize_t, Py_ssize_t)
 
+cdef object empty = np.empty, zeros = np.zeros, INT64 = np.dtype(np.int64), F32 = np.dtype(np.float32)
+cdef object OBJECT = np.dtype(object)
 
-def looked_up(dict table, list keys, int64_t default):
-    """The int64 values of keys in a table as an array, and a default for those that it does not have."""
+
+cdef list elements(object x):
+    """The elements of an array in their order."""
+    return (x if x.ndim == 1 else x.ravel()).tolist()
+
+
+def looked_up(dict table, int64_t default, x):
+    """The int64 values of the elements of an array in a table, in its shape; a default for those that it does not have.
+    """
     cdef Py_buffer b
     cdef Py_ssize_t i
     cdef PyObject* found
-    array = np.empty(len(keys), np.int64)
+    cdef list keys = elements(x)
+    array = empty(x.shape, INT64)
     PyObject_GetBuffer(array, &b, PyBUF_WRITABLE)
     try:
         for i in range(len(keys)):
@@ -31,36 +42,69 @@ def looked_up(dict table, list keys, int64_t default):
     return array
 
 
-def runs(list texts, bytes members, Py_ssize_t least, list other):
-    """For each text the list of its longest parts, of at least `least` characters, that only have certain characters.
+cdef class Tokens:
+    """Divides texts into tokens: an array of one more dimension than that of the texts, filled up with a value.
 
     Args:
-        members: for each character of ASCII whether it is one of them.
-        other: the lists for texts with other characters, in their order.
+        split: gives the list of the tokens of a text.
+        members: for each character of ASCII whether tokens consist of it, 128 bytes; None if only `split` knows.
+        least: the number of characters that a token has at least.
+        ends: a list of what precedes the tokens of each text, and one of what follows.
+        blank: the value.
     """
-    cdef const unsigned char* inside = members
-    cdef const unsigned char* c
-    cdef Py_ssize_t i, n, begin, some = 0
-    cdef list found = [], parts
-    cdef object text
-    if len(members) != 128:
-        raise ValueError(f"{len(members)} members: need 128")
-    for text in texts:
-        if not PyUnicode_IS_ASCII(text):
-            found.append(other[some])
-            some += 1
-            continue
-        c, n, i, parts = PyUnicode_1BYTE_DATA(text), PyUnicode_GET_LENGTH(text), 0, []
+    cdef object split, blank
+    cdef bytes members
+    cdef Py_ssize_t least
+    cdef list before, after
+
+    def __init__(self, split, members, least, ends, blank):
+        if members is not None and len(members) != 128:
+            raise ValueError(f"{len(members)} members: need 128")
+        self.split, self.members, self.least, self.blank = split, members, least, blank
+        self.before, self.after = ends
+
+    cdef list runs(self, str text):
+        """The longest parts of a text that consist of members."""
+        cdef const unsigned char* inside = self.members
+        cdef const unsigned char* c = PyUnicode_1BYTE_DATA(text)
+        cdef Py_ssize_t i = 0, begin, n = PyUnicode_GET_LENGTH(text)
+        cdef list parts = []
         while i < n:
             while i < n and not inside[c[i]]:
                 i += 1
             begin = i
             while i < n and inside[c[i]]:
                 i += 1
-            if i > begin and i - begin >= least:
+            if i > begin and i - begin >= self.least:
                 parts.append(PyUnicode_Substring(text, begin, i))
-        found.append(parts)
-    return found
+        return parts
+
+    def __call__(self, x):
+        cdef Py_buffer b
+        cdef PyObject** to
+        cdef PyObject* previous
+        cdef Py_ssize_t i, width = 0
+        cdef list rows = [], row
+        cdef str text
+        for value in elements(x):
+            text = value if type(value) is str else str(value)
+            row = self.runs(text) if self.members is not None and PyUnicode_IS_ASCII(text) else self.split(text)
+            row = self.before + row + self.after if self.before or self.after else row
+            width = max(width, len(row))
+            rows.append(row)
+        out = empty((*x.shape, width), OBJECT)
+        PyObject_GetBuffer(out, &b, PyBUF_WRITABLE)
+        to = <PyObject**>b.buf
+        for row in rows:
+            for i in range(width):
+                value = row[i] if i < len(row) else self.blank
+                previous = to[0]
+                Py_INCREF(value)
+                to[0] = <PyObject*>value
+                Py_XDECREF(previous)
+                to += 1
+        PyBuffer_Release(&b)
+        return out
 
 
 def zipped(tuple keys, object x):
@@ -81,43 +125,96 @@ def zipped(tuple keys, object x):
     return rows
 
 
-def one_hot(dict table, list keys, Py_ssize_t n, object out):
-    """Writes 1 into rows of n zeros, float32, where a table says for each key.
+cdef class OneHot:
+    """Rows of zeros for the elements of an array, with 1 where a table says for an element, float32.
 
-    Returns the first key that it does not have, in a tuple, or None.
+    Args:
+        table: dict with the place of 1 in a row by keys.
+        n: the length of a row; all places are below it.
+        strict: whether an element that the table does not have is an error; otherwise its row is zeros.
     """
-    cdef Py_buffer b
-    cdef Py_ssize_t i
-    cdef PyObject* found
-    cdef tuple missing = None
-    PyObject_GetBuffer(out, &b, PyBUF_WRITABLE)
+    cdef dict table
+    cdef Py_ssize_t n
+    cdef bint strict
+
+    def __init__(self, table, n, strict):
+        if not all(0 <= place < n for place in table.values()):
+            raise ValueError(f"places in rows of {n} are {list(table.values())}")
+        self.table, self.n, self.strict = table, n, strict
+
+    def __call__(self, x):
+        cdef Py_buffer b
+        cdef Py_ssize_t i
+        cdef PyObject* found
+        cdef list keys = elements(x)
+        out = zeros((*x.shape, self.n), F32)
+        PyObject_GetBuffer(out, &b, PyBUF_WRITABLE)
+        try:
+            for i in range(len(keys)):
+                found = PyDict_GetItemWithError(self.table, keys[i])
+                if found != NULL:
+                    (<float*>b.buf)[i * self.n + <Py_ssize_t><object>found] = 1
+                elif self.strict:
+                    raise ValueError(f"{keys[i]!r} is none of the categories")
+        finally:
+            PyBuffer_Release(&b)
+        return out
+
+
+cdef Py_ssize_t place_of(const int64_t* keys, Py_ssize_t n, int64_t key) noexcept nogil:
+    """The place of a key among sorted ones, or -1."""
+    cdef Py_ssize_t first = 0, half
+    while n > 1:
+        half = n // 2
+        first += half if keys[first + half] <= key else 0
+        n -= half
+    return first if n and keys[first] == key else -1
+
+
+def count(out, codes, list steps, columns, int64_t words, Py_ssize_t gap):
+    """Adds 1 to a row of out for each n-gram that it has: to the column of the n-gram.
+
+    Args:
+        out: (rows, width), contiguous, float32.
+        codes: (rows, n), contiguous, int64: the numbers of words, of which there are `words`; -1 for others.
+        steps: for each word of an n-gram but the first the sorted int64 numbers of a beginning, times `words`, plus that of
+            the word. The place of a pair is the number of the longer beginning.
+        columns: int64, by the number of the n-gram; those that out does not have do not count.
+        gap: how far apart the words are.
+    """
+    cdef Py_buffer to, numbers, places
+    cdef Py_buffer* keys = <Py_buffer*>malloc((len(steps) + 1) * sizeof(Py_buffer))
+    cdef Py_ssize_t rows = out.shape[0], width = out.shape[1], n = codes.shape[1], row, start, k, held = 0, more = len(steps)
+    cdef const int64_t* word
+    cdef int64_t code
+    if keys == NULL:
+        raise MemoryError("no memory for the steps of n-grams")
     try:
-        for i in range(len(keys)):
-            found = PyDict_GetItemWithError(table, keys[i])
-            if found != NULL:
-                (<float*>b.buf)[i * n + <Py_ssize_t><object>found] = 1
-            elif missing is None:
-                missing = (keys[i],)
-    finally:
-        PyBuffer_Release(&b)
-    return missing
-
-
-def count(out, columns):
-    """Adds 1 to a row of out (rows, width), float32, for each of its columns (rows, n), int64, that is not negative.
-
-    Both are contiguous.
-    """
-    cdef Py_buffer to, places
-    cdef Py_ssize_t rows = out.shape[0], width = out.shape[1], n = columns.shape[1], row, i
-    cdef int64_t at
-    PyObject_GetBuffer(out, &to, PyBUF_WRITABLE)
-    PyObject_GetBuffer(columns, &places, PyBUF_SIMPLE)
-    if to.len == rows * width * <Py_ssize_t>sizeof(float) and places.len == rows * n * <Py_ssize_t>sizeof(int64_t):
+        for step in steps:
+            PyObject_GetBuffer(step, &keys[held], PyBUF_SIMPLE)
+            held += 1
+        PyObject_GetBuffer(out, &to, PyBUF_WRITABLE)
+        PyObject_GetBuffer(codes, &numbers, PyBUF_SIMPLE)
+        PyObject_GetBuffer(columns, &places, PyBUF_SIMPLE)
+        if to.len != rows * width * <Py_ssize_t>sizeof(float) or numbers.len != rows * n * <Py_ssize_t>sizeof(int64_t):
+            rows = 0
         for row in range(rows):
-            for i in range(n):
-                at = (<int64_t*>places.buf)[row * n + i]
-                if 0 <= at < width:
-                    (<float*>to.buf)[row * width + at] += 1
-    PyBuffer_Release(&places)
-    PyBuffer_Release(&to)
+            for start in range(n - gap * more):
+                word = <const int64_t*>numbers.buf + row * n + start
+                code = word[0]
+                for k in range(more):
+                    if code < 0 or word[(k + 1) * gap] < 0:
+                        code = -1
+                        break
+                    code = place_of(<const int64_t*>keys[k].buf, keys[k].len // 8, code * words + word[(k + 1) * gap])
+                if 0 <= code < places.len // 8:
+                    code = (<const int64_t*>places.buf)[code]
+                    if 0 <= code < width:
+                        (<float*>to.buf)[row * width + code] += 1
+        PyBuffer_Release(&places)
+        PyBuffer_Release(&numbers)
+        PyBuffer_Release(&to)
+    finally:
+        for k in range(held):
+            PyBuffer_Release(&keys[k])
+        free(keys)

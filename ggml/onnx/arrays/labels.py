@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
-from ..texts import looked_up, one_hot, zipped
+from ..texts import OneHot, looked_up, zipped
 from . import operator
 from .columns import vector
 
@@ -41,7 +43,7 @@ class Table:
     def find(self, x):
         """For each element the place of its key in the list, or -1."""
         if self.places is not None:
-            return looked_up(self.places, x.ravel().tolist(), -1).reshape(x.shape)
+            return looked_up(self.places, -1, x)
         if not len(self.keys):
             return np.full(x.shape, -1)
         at = np.maximum(np.searchsorted(self.keys, x, "right") - 1, 0)
@@ -53,7 +55,7 @@ def mapping(keys, values, default):
     """A function that replaces keys by values, and all else by a default, a scalar of the type of values."""
     if keys.dtype.kind in "OUS" and values.dtype == np.int64:
         found = dict(zip(keys.tolist(), values.tolist()))
-        return lambda x: looked_up(found, x.ravel().tolist(), default).reshape(x.shape)
+        return functools.partial(looked_up, found, default)
     table, values = Table(keys), np.append(values, np.asarray([default], values.dtype))
     return lambda x: values[table.find(x)]
 
@@ -110,22 +112,18 @@ def string_or_index(node, names, numbers):
 def one_hot_encoder(node):
     names, numbers = node.attr("cats_strings"), node.attr("cats_int64s")
     keys = strings(names) if names else np.asarray(numbers or [], np.int64)
-    table, rows = Table(keys), np.eye(len(keys) + 1, len(keys), dtype=np.float32)
-
-    def of_texts(x):
-        out = np.zeros((*x.shape, len(keys)), np.float32)
-        missing = one_hot(table.places, x.ravel().tolist(), len(keys), out)
-        if missing and not node.attr("zeros", 1):
-            raise ValueError(f"{missing[0]!r} is none of the categories")
-        return out
+    table, strict = Table(keys), not node.attr("zeros", 1)
+    if names:
+        return OneHot(table.places, len(keys), strict)
+    rows = np.eye(len(keys) + 1, len(keys), dtype=np.float32)
 
     def function(x):
         place = table.find(x.astype(np.int64))
-        if not node.attr("zeros", 1) and (place < 0).any():
+        if strict and (place < 0).any():
             raise ValueError(f"{x.ravel()[place.ravel() < 0][0]!r} is none of the categories")
         return rows[place]
 
-    return of_texts if names else function
+    return function
 
 
 # ---- maps: dicts, in lists for several rows --------------------------------------------------------------------------

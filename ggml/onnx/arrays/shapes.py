@@ -20,6 +20,7 @@ def simple(name, function):
 for name, ufunc in (("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Equal", np.equal)):
     simple(name, ufunc)
 simple("Where", np.where)
+simple("Identity", lambda x: x)
 simple("Expand", lambda x, dims: np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(dims)))))
 simple("Size", lambda x: np.array(x.size, np.int64))
 
@@ -39,7 +40,7 @@ def concat(node):
 @operator("Gather", "")
 def gather(node):
     axis = node.attr("axis", 0)
-    return lambda x, index: np.take(x, index, axis)
+    return lambda x, index: x.take(index, axis)
 
 
 @operator("Unsqueeze", "")
@@ -80,7 +81,9 @@ def reshape(node):
 
     def function(x, dims):
         dims = dims.tolist()
-        return x.reshape(dims if zeros else [n or x.shape[i] for i, n in enumerate(dims)])
+        if 0 in dims and not zeros:
+            dims = [n or x.shape[i] for i, n in enumerate(dims)]
+        return x.reshape(dims)
 
     return function
 

@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from ..._extras import require
-from ..texts import count, runs
+from ..texts import Tokens, count
 from . import operator
 from .columns import vector
 from .labels import Table, strings
@@ -89,7 +89,7 @@ def regex_full_match(node):
 @operator("Tokenizer", "com.microsoft")
 def tokenizer(node):
     """An array of one more dimension with the tokens of each string, filled up with a value."""
-    mark, least, blank = node.attr("mark", 0), node.attr("mincharnum", 1), node.attr("pad_value", "")
+    ends, least = ([["\x02"], ["\x03"]] if node.attr("mark", 0) else [[], []]), node.attr("mincharnum", 1)
     pattern, separators = node.attr("tokenexp"), node.attr("separators")
     if (pattern is None) == (separators is None):
         raise ValueError("need one of tokenexp and separators")
@@ -97,23 +97,14 @@ def tokenizer(node):
     dividing = [separating(s) for s in separators or ()]
     members = members_of(node.attr("tokenexp") or "")
 
-    def split(texts):
-        return [[t for t in tokenized(text, pattern, dividing) if t and len(t) >= least] for text in texts]
+    def split(text):
+        return [t for t in tokenized(text, pattern, dividing) if t and len(t) >= least]
 
-    def function(x):
-        texts = [str(text) for text in x.ravel().tolist()]
-        rows = runs(texts, members, least, split(t for t in texts if not t.isascii())) if members else split(texts)
-        rows = [["\x02", *row, "\x03"] for row in rows] if mark else rows
-        width = max(map(len, rows), default=0)
-        out = np.empty(len(rows) * width, object)
-        out[:] = [t for row in rows for t in (row if len(row) == width else row + [blank] * (width - len(row)))]
-        return out.reshape(*x.shape, width)
-
-    return function
+    return Tokens(split, members, least, ends, node.attr("pad_value", ""))
 
 
 class Grams:
-    """Finds the n-grams of one length in rows of words.
+    """Counts the n-grams of one length in rows of words.
 
     Args:
         grams: (count, n): the numbers of words.
@@ -129,18 +120,9 @@ class Grams:
         self.columns = np.full(len(self.steps[-1]) if self.steps else words, -1)
         self.columns[code] = columns
 
-    def find(self, rows, gap):
-        """The columns of the n-grams that begin at each word, words a gap apart; -1 where there is none."""
-        starts = rows.shape[1] - gap * len(self.steps)
-        if starts <= 0:
-            return np.empty((len(rows), 0), np.int64)
-        code = rows[:, :starts]
-        for k, keys in enumerate(self.steps, 1):
-            word = rows[:, k * gap :][:, :starts]
-            key = np.where((code < 0) | (word < 0), -1, code * self.words + word)
-            at = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-            code = np.where(keys[at] == key, at, -1)
-        return np.where(code < 0, -1, self.columns[code])
+    def count(self, rows, out, gap):
+        """Adds 1 to a row of out, in the column of the n-gram, for each one that a row has, words a gap apart."""
+        count(out, rows, self.steps, self.columns, self.words, gap)
 
 
 @operator("TfIdfVectorizer", "")
@@ -168,13 +150,15 @@ def tf_idf_vectorizer(node):
         factors[columns] = weights
 
     def function(x):
-        rows = words.find(x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) if x.ndim else x.reshape(1, 1))
+        rows = x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1] if x.ndim else 1)
+        rows = np.ascontiguousarray(words.find(rows))
         out = np.zeros((len(rows), width), np.float32)
         for n, table in grams.items():
             for gap in range(1, skips + 2 if n > 1 else 2):
-                count(out, np.ascontiguousarray(table.find(rows, gap), np.int64))
+                table.count(rows, out, gap)
         if mode == "IDF":
             np.minimum(out, 1, out=out)
-        return (out if mode == "TF" else np.multiply(out, factors, out=out)).reshape(*x.shape[:-1], width)
+        out = out if mode == "TF" else np.multiply(out, factors, out=out)
+        return out if x.ndim == 2 else out.reshape(*x.shape[:-1], width)
 
     return function
