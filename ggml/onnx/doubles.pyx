@@ -8,6 +8,7 @@ from libc.stdint cimport int32_t, uintptr_t
 from libc.string cimport memcpy
 
 from .._core cimport ggml_tensor
+from .thin cimport short_rows
 
 cdef extern from *:
     """
@@ -53,29 +54,7 @@ cdef extern from *:
         for (size_t i = 0; i < n; i++) r[i] = (float)x[i];
     }
 
-    // Some rows of y (n columns, of which `columns` are written) = those of x (k columns) times w (k rows of eight)
-    enum { GG_COLUMNS = 8, GG_SIDE = 4 };
-    typedef double gg_eight __attribute__((vector_size(64)));
-    GG_PART void gg_multiply_rows(double *y, size_t n, const double *x, const double *w, const int rows, size_t k,
-                                  size_t columns) {
-        gg_eight sum[GG_SIDE] = {{0}}, m;
-        for (size_t i = 0; i < k; i++, w += GG_COLUMNS) {
-            memcpy(&m, w, sizeof m);
-            for (int r = 0; r < rows; r++) sum[r] += x[r * k + i] * m;
-        }
-        for (int r = 0; r < rows; r++) memcpy(y + r * n, &sum[r], columns * sizeof *y);
-    }
-    // Rows of y (n columns) = those of x (k columns) times w, whose columns are in groups of GG_COLUMNS (k rows each)
-    GG_VECTORS static void gg_multiply(double *y, const double *x, const double *w, size_t rows, size_t k, size_t n) {
-        for (size_t from = 0; from < n; from += GG_COLUMNS, w += k * GG_COLUMNS) {
-            const size_t columns = n - from < GG_COLUMNS ? n - from : GG_COLUMNS;
-            size_t r = 0;
-            for (; r + GG_SIDE <= rows; r += GG_SIDE)
-                gg_multiply_rows(y + r * n + from, n, x + r * k, w, GG_SIDE, k, columns);
-            for (; r < rows; r++) gg_multiply_rows(y + r * n + from, n, x + r * k, w, 1, k, columns);
-        }
-    }
-    // The same for one column
+    // The product of rows of x (k columns) with one column
     GG_VECTORS static void gg_multiply_one(double *restrict y, const double *restrict x, const double *restrict w,
                                            size_t rows, size_t k) {
         for (; rows; rows--, x += k, y++) {
@@ -111,7 +90,6 @@ cdef extern from *:
     size_t gg_quotient(size_t a, size_t b) noexcept nogil
     void gg_widen(double* r, const float* x, size_t n) noexcept nogil
     void gg_round(float* r, const double* x, size_t n) noexcept nogil
-    void gg_multiply(double* y, const double* x, const double* w, size_t rows, size_t k, size_t n) noexcept nogil
     void gg_multiply_one(double* y, const double* x, const double* w, size_t rows, size_t k) noexcept nogil
     void gg_softmax(double* y, const double* x, size_t rows, size_t n) noexcept nogil
 
@@ -217,7 +195,7 @@ cdef void run_product(ggml_tensor* dst, int ith, int nth, void* _data) noexcept 
         if n == 1:
             gg_multiply_one(y, p, <const double*>w.data, some, k)
         else:
-            gg_multiply(y, p, <const double*>w.data, some, k, n)
+            short_rows.doubles(y, p, <const double*>w.data, some, k, n)
         row += <Py_ssize_t>nth * ROWS
 
 

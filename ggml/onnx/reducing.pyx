@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uintptr_t
 import numpy as np
 
 from .._core cimport ggml_tensor
+from .thin cimport short_rows
 
 cdef extern from *:
     """
@@ -24,18 +25,6 @@ cdef extern from *:
     // The elements k of rows that begin at places
     #define GG_EACH_ROW for (size_t r = 0; r < GG_ABREAST; r++)
     #define GG_EACH_ELEMENT(n) for (size_t k = 0; k < (n); k++) GG_EACH_ROW
-
-    GG_PART void gg_squares_of(float *restrict y, const float *restrict x, const int32_t *restrict at, size_t n) {
-        float sum[GG_ABREAST] = {0};
-        GG_EACH_ELEMENT(n) sum[r] += x[k + at[r]] * x[k + at[r]];
-        GG_EACH_ROW y[r] = sum[r];
-    }
-
-    GG_PART void gg_magnitudes_of(float *restrict y, const float *restrict x, const int32_t *restrict at, size_t n) {
-        float sum[GG_ABREAST] = {0};
-        GG_EACH_ELEMENT(n) sum[r] += fabsf(x[k + at[r]]);
-        GG_EACH_ROW y[r] = sum[r];
-    }
 
     // The largest element of a row, NaN if one is, but finite; the sum of e to the distances from it
     GG_PART void gg_exponentials_of(float *restrict y, float *restrict top, const float *restrict x,
@@ -90,12 +79,6 @@ cdef extern from *:
             keep;                                                                            \
         }
 
-    GG_VECTORS static void gg_squares(float *y, const float *x, size_t rows, size_t n) {
-        GG_BY_BLOCKS(gg_squares_of(value, x, at, n), (void)top)
-    }
-    GG_VECTORS static void gg_magnitudes(float *y, const float *x, size_t rows, size_t n) {
-        GG_BY_BLOCKS(gg_magnitudes_of(value, x, at, n), (void)top)
-    }
     GG_VECTORS static void gg_exponentials(float *y, size_t all, const float *x, size_t rows, size_t n) {
         GG_BY_BLOCKS(gg_exponentials_of(value, top, x, at, n), memcpy(y + all + done, top, left * sizeof *y))
     }
@@ -115,8 +98,6 @@ cdef extern from *:
     """
     void gg_places(float* y, const float* x, size_t rows, size_t n, int last) noexcept nogil
     void gg_ends_64(const int64_t *x, size_t n, int64_t *lo, int64_t *hi)
-    void gg_squares(float* y, const float* x, size_t rows, size_t n) noexcept nogil
-    void gg_magnitudes(float* y, const float* x, size_t rows, size_t n) noexcept nogil
     void gg_exponentials(float* y, size_t all, const float* x, size_t rows, size_t n) noexcept nogil
 
 cdef extern from "Python.h":
@@ -144,10 +125,8 @@ cdef void run(ggml_tensor* dst, int ith, int nth, Kind kind) noexcept nogil:
         return
     while first < rows:
         y, x, m = <float*>dst.data + first, <const float*>t.data + first * n, min(<Py_ssize_t>BLOCK, rows - first)
-        if kind == SQUARED:
-            gg_squares(y, x, m, n)
-        elif kind == MAGNITUDES:
-            gg_magnitudes(y, x, m, n)
+        if kind == SQUARED or kind == MAGNITUDES:
+            short_rows.sums(y, x, m, n, (rows - first) * n, kind == SQUARED)
         elif kind == EXPONENTIATED:
             gg_exponentials(y, rows, x, m, n)
         else:

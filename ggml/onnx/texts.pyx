@@ -63,12 +63,11 @@ cdef class Tokens:
         self.split, self.members, self.least, self.blank = split, members, least, blank
         self.before, self.after = ends
 
-    cdef list runs(self, str text):
-        """The longest parts of a text that consist of members."""
+    cdef int add_runs(self, list tokens, str text) except -1:
+        """Appends the longest parts of a text that consist of members."""
         cdef const unsigned char* inside = self.members
         cdef const unsigned char* c = PyUnicode_1BYTE_DATA(text)
         cdef Py_ssize_t i = 0, begin, n = PyUnicode_GET_LENGTH(text)
-        cdef list parts = []
         while i < n:
             while i < n and not inside[c[i]]:
                 i += 1
@@ -76,28 +75,34 @@ cdef class Tokens:
             while i < n and inside[c[i]]:
                 i += 1
             if i > begin and i - begin >= self.least:
-                parts.append(PyUnicode_Substring(text, begin, i))
-        return parts
+                tokens.append(PyUnicode_Substring(text, begin, i))
+        return 0
 
     def __call__(self, x):
         cdef Py_buffer b
         cdef PyObject** to
         cdef PyObject* previous
-        cdef Py_ssize_t i, width = 0
-        cdef list rows = [], row
+        cdef Py_ssize_t i, begin, end, width = 0
+        cdef list tokens = [], ends = [0]   # no list for each row: they would make the garbage collector run
         cdef str text
         for value in elements(x):
             text = value if type(value) is str else str(value)
-            row = self.runs(text) if self.members is not None and PyUnicode_IS_ASCII(text) else self.split(text)
-            row = self.before + row + self.after if self.before or self.after else row
-            width = max(width, len(row))
-            rows.append(row)
+            tokens += self.before
+            if self.members is not None and PyUnicode_IS_ASCII(text):
+                self.add_runs(tokens, text)
+            else:
+                tokens += self.split(text)
+            tokens += self.after
+            width = max(width, len(tokens) - <Py_ssize_t>ends[len(ends) - 1])
+            ends.append(len(tokens))
         out = empty((*x.shape, width), OBJECT)
         PyObject_GetBuffer(out, &b, PyBUF_WRITABLE)
         to = <PyObject**>b.buf
-        for row in rows:
-            for i in range(width):
-                value = row[i] if i < len(row) else self.blank
+        end = 0
+        for i in range(1, len(ends)):
+            begin, end = end, ends[i]
+            for begin in range(begin, begin + width):
+                value = tokens[begin] if begin < end else self.blank
                 previous = to[0]
                 Py_INCREF(value)
                 to[0] = <PyObject*>value
@@ -177,44 +182,40 @@ def count(out, codes, list steps, columns, int64_t words, Py_ssize_t gap):
     Args:
         out: (rows, width), contiguous, float32.
         codes: (rows, n), contiguous, int64: the numbers of words, of which there are `words`; -1 for others.
-        steps: for each word of an n-gram but the first the sorted int64 numbers of a beginning, times `words`, plus that of
-            the word. The place of a pair is the number of the longer beginning.
+        steps: for each word of an n-gram but the first the sorted int64 numbers of a beginning, times `words`, plus
+            that of the word. The place of a pair is the number of the longer beginning.
         columns: int64, by the number of the n-gram; those that out does not have do not count.
         gap: how far apart the words are.
     """
-    cdef Py_buffer to, numbers, places
-    cdef Py_buffer* keys = <Py_buffer*>malloc((len(steps) + 1) * sizeof(Py_buffer))
-    cdef Py_ssize_t rows = out.shape[0], width = out.shape[1], n = codes.shape[1], row, start, k, held = 0, more = len(steps)
+    cdef Py_ssize_t rows = out.shape[0], width = out.shape[1], n = codes.shape[1], more = len(steps), held = 0
+    cdef Py_ssize_t row, start, k
+    cdef Py_buffer* b = <Py_buffer*>malloc((more + 3) * sizeof(Py_buffer))     # of steps, columns, codes, out
     cdef const int64_t* word
     cdef int64_t code
-    if keys == NULL:
+    if b == NULL:
         raise MemoryError("no memory for the steps of n-grams")
     try:
-        for step in steps:
-            PyObject_GetBuffer(step, &keys[held], PyBUF_SIMPLE)
+        for array in (*steps, columns, codes, out):
+            PyObject_GetBuffer(array, &b[held], PyBUF_WRITABLE if array is out else PyBUF_SIMPLE)
             held += 1
-        PyObject_GetBuffer(out, &to, PyBUF_WRITABLE)
-        PyObject_GetBuffer(codes, &numbers, PyBUF_SIMPLE)
-        PyObject_GetBuffer(columns, &places, PyBUF_SIMPLE)
-        if to.len != rows * width * <Py_ssize_t>sizeof(float) or numbers.len != rows * n * <Py_ssize_t>sizeof(int64_t):
+        if b[more + 1].len != rows * n * <Py_ssize_t>sizeof(int64_t):
+            rows = 0
+        if b[more + 2].len != rows * width * <Py_ssize_t>sizeof(float):
             rows = 0
         for row in range(rows):
             for start in range(n - gap * more):
-                word = <const int64_t*>numbers.buf + row * n + start
+                word = <const int64_t*>b[more + 1].buf + row * n + start
                 code = word[0]
                 for k in range(more):
                     if code < 0 or word[(k + 1) * gap] < 0:
                         code = -1
                         break
-                    code = place_of(<const int64_t*>keys[k].buf, keys[k].len // 8, code * words + word[(k + 1) * gap])
-                if 0 <= code < places.len // 8:
-                    code = (<const int64_t*>places.buf)[code]
+                    code = place_of(<const int64_t*>b[k].buf, b[k].len // 8, code * words + word[(k + 1) * gap])
+                if 0 <= code < b[more].len // 8:
+                    code = (<const int64_t*>b[more].buf)[code]
                     if 0 <= code < width:
-                        (<float*>to.buf)[row * width + code] += 1
-        PyBuffer_Release(&places)
-        PyBuffer_Release(&numbers)
-        PyBuffer_Release(&to)
+                        (<float*>b[more + 2].buf)[row * width + code] += 1
     finally:
         for k in range(held):
-            PyBuffer_Release(&keys[k])
-        free(keys)
+            PyBuffer_Release(&b[k])
+        free(b)

@@ -9,40 +9,10 @@ from .._core cimport ggml_tensor
 cdef extern from *:
     """
     #include "runtime/clones.h"
+    #include "runtime/short_rows_of.h"
     #include <stddef.h>
     #include <stdint.h>
     #include <string.h>
-    enum { GG_LANES = 16, GG_SUMS = 8 };    // of which so many are added up at a time, to hide the latency of additions
-    typedef float gg_lanes __attribute__((vector_size(64)));
-    #define GG_EACH(i, n) for (int i = 0; i < (n); i++)
-
-    // Some rows of y (n columns) = those of x (k columns) times w (k rows of v vectors) plus the row behind w. Where a
-    // row has less than v vectors, they are written as a whole, as far as there are `left` elements in y.
-    GG_PART void gg_thin_rows(float *y, size_t left, const float *x, const float *w, const int rows, const int v,
-                              size_t k, size_t n) {
-        gg_lanes sum[GG_SUMS][2], m[2];
-        GG_EACH(j, v) memcpy(&m[j], w + k * v * GG_LANES + j * GG_LANES, sizeof *m);
-        GG_EACH(r, rows) GG_EACH(j, v) sum[r][j] = m[j];
-        for (size_t i = 0; i < k; i++, w += v * GG_LANES) {
-            GG_EACH(j, v) memcpy(&m[j], w + j * GG_LANES, sizeof *m);
-            GG_EACH(r, rows) GG_EACH(j, v) sum[r][j] += x[r * k + i] * m[j];
-        }
-        GG_EACH(r, rows) memcpy(y + r * n, sum[r], r * n + v * GG_LANES <= left ? v * sizeof *m : n * sizeof *y);
-    }
-    GG_PART void gg_thin_product(float *y, const float *x, const float *w, size_t rows, size_t k, size_t n,
-                                 const int v) {
-        const int some = GG_SUMS / v;
-        for (; rows >= (size_t)some; rows -= some, x += some * k, y += some * n)
-            gg_thin_rows(y, rows * n, x, w, some, v, k, n);
-        for (; rows; rows--, x += k, y += n) gg_thin_rows(y, rows * n, x, w, 1, v, k, n);
-    }
-    GG_VECTORS static void gg_thin_one(float *y, const float *x, const float *w, size_t rows, size_t k, size_t n) {
-        gg_thin_product(y, x, w, rows, k, n, 1);
-    }
-    GG_VECTORS static void gg_thin_two(float *y, const float *x, const float *w, size_t rows, size_t k, size_t n) {
-        gg_thin_product(y, x, w, rows, k, n, 2);
-    }
-
     GG_VECTORS static void gg_choose(float *restrict to, const float *restrict from, const int32_t *restrict places,
                                      size_t n) {
         for (size_t i = 0; i < n; i++) to[i] = from[places[i]];
@@ -61,36 +31,51 @@ cdef extern from *:
         for (; rows; rows--, to += n, from += w) memcpy(to, from, w * sizeof *to);
     }
     """
-    void gg_thin_one(float* y, const float* x, const float* w, size_t rows, size_t k, size_t n) noexcept nogil
-    void gg_thin_two(float* y, const float* x, const float* w, size_t rows, size_t k, size_t n) noexcept nogil
     void gg_join(float* to, size_t n, size_t offset, const float* source, size_t w, size_t rows,
                  size_t left) noexcept nogil
+    const gg_short_rows* gg_short_rows_of(int size)
     void gg_choose(float* to, const float* source, const int32_t* places, size_t n) noexcept nogil
 
 cdef enum:
     BLOCK = 256         # rows that one task takes at a time
-    LANES = 16          # columns of the matrix are a multiple
     MOST = 1024         # places of several rows together
     MOST_PARTS = 10     # GGML_MAX_SRC
+
+
+short_rows = gg_short_rows_of(0)
+
+
+def use_vectors(int size):
+    """Makes products and sums of short rows use vectors of 16, 32 or 64 bytes; 0: the longest of this CPU, as at first.
+
+    Returns whether the CPU has such vectors; if not, nothing changes.
+    """
+    global short_rows
+    cdef const gg_short_rows* found = gg_short_rows_of(size)
+    if found != NULL:
+        short_rows = found
+    return found != NULL
 
 
 cdef void run_product(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
     """The operands are contiguous and F32: rows (k, rows), and a matrix (16 or 32, k + 1), whose last row is added.
 
-    Tensors that do not fit are left alone.
+    For at most eight columns the matrix is (16, (k + 1) / 2 + 1): pairs of rows, of which elements of one column are
+    beside each other. Tensors that do not fit are left alone.
     """
     cdef const ggml_tensor* x = dst.src[0]
     cdef const ggml_tensor* w = dst.src[1]
     cdef Py_ssize_t n = dst.ne[0], k = x.ne[0], rows = x.ne[1], first = <Py_ssize_t>ith * BLOCK, m
-    cdef float* y
-    if n < 1 or dst.ne[1] != rows or w.ne[1] != k + 1 or n > w.ne[0] or w.ne[0] not in (LANES, 2 * LANES):
+    cdef bint few = n <= GG_FEW
+    cdef void (*product)(float*, const float*, const float*, size_t, size_t, size_t) noexcept nogil
+    product = short_rows.few if few else short_rows.one if n <= GG_WIDE else short_rows.two
+    if dst.ne[1] != rows or w.ne[0] != (GG_WIDE if n <= GG_WIDE else 2 * GG_WIDE) or n > w.ne[0]:
+        return
+    if w.ne[1] != ((k + 1) // 2 if few else k) + 1:
         return
     while first < rows:
-        m, y = min(<Py_ssize_t>BLOCK, rows - first), <float*>dst.data + first * n
-        if w.ne[0] == LANES:
-            gg_thin_one(y, <const float*>x.data + first * k, <const float*>w.data, m, k, n)
-        else:
-            gg_thin_two(y, <const float*>x.data + first * k, <const float*>w.data, m, k, n)
+        m = min(<Py_ssize_t>BLOCK, rows - first)
+        product(<float*>dst.data + first * n, <const float*>x.data + first * k, <const float*>w.data, m, k, n)
         first += <Py_ssize_t>nth * BLOCK
 
 
@@ -156,5 +141,5 @@ cdef void run_join(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nog
         first += <Py_ssize_t>nth * BLOCK
 
 
-WIDTH, PARTS = LANES, MOST_PARTS
+WIDTH, PAIRED, PARTS = GG_WIDE, GG_FEW, MOST_PARTS
 PRODUCT, CHOOSE, JOIN = <uintptr_t>&run_product, <uintptr_t>&run_choose, <uintptr_t>&run_join  # for ggml.ext.compiled

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 
 from ..recording import ggml
-from ..thin import PRODUCT, WIDTH
+from ..thin import PAIRED, PRODUCT, WIDTH
 from ..values import F32, Known, OnHost, Tensor, broadcast, count, extents, is_float, is_integer, require_held
 from . import rule
 
@@ -203,10 +203,19 @@ def thin(b, x, y, bias=None):
     """The product with such a matrix, plus a vector."""
     k, n = y.shape
     rows, last = count(x.shape[:-1]), np.zeros(n, np.float32) if bias is None else bias.array.reshape(n)
-    sides = (0, 0), (0, -n % WIDTH)
-    w = b.use(y.derived(("thin", last.tobytes()), lambda a: np.pad(np.vstack([a, last]), sides)))
+    w = b.use(y.derived(("thin", last.tobytes()), lambda a: padded(a, last)))
     t = b.compiled(n, rows, PRODUCT, rows * k * n >= SHARED, b.table(b.reshape(x, (rows, k))).t, w.t)
     return b.reshape(Tensor(t, (rows, n), F32), (*x.shape[:-1], n))
+
+
+def padded(matrix, last):
+    """The matrix and a last row in whole vectors; of few columns, rows in pairs, with 0 where the second is missing."""
+    k, n = matrix.shape
+    if n > PAIRED:
+        return np.pad(np.vstack([matrix, last]), ((0, 0), (0, -n % WIDTH)))
+    rows = np.pad(matrix, ((0, k % 2), (0, PAIRED - n))).reshape(-1, 2, PAIRED)
+    last = np.stack([np.pad(last, (0, PAIRED - n)), np.zeros(PAIRED, np.float32)])[None]
+    return np.concatenate([rows, last]).swapaxes(1, 2).reshape(-1, WIDTH)
 
 
 rule("MatMul")(lambda b, node, x, y: matmul(b, x, y))

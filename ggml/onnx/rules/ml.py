@@ -9,7 +9,7 @@ from ..arrays.ensemble import classification, ensemble_of, regression
 from ..arrays.labels import encoding, labels_of
 from ..arrays.linear import matrix_of
 from ..recording import ggml
-from ..reducing import MAGNITUDES_OF
+from ..reducing import MAGNITUDES_OF, SQUARES
 from ..values import F32, F64, I64, OnHost, Tensor, count, is_float, is_integer
 from . import rule
 from .doubles import used
@@ -61,13 +61,12 @@ def scaler(b, node, x):
 @rule("ai.onnx.ml.Normalizer")
 def normalizer(b, node, x):
     x, kind = features(b, x), node.attr("norm", "MAX")
-    if kind == "L2":
-        size = b.unary(ggml.ggml_sqrt, b.reduce_sum(b.unary(ggml.ggml_sqr, x), [-1], True))
-    elif kind == "L1" and len(x.shape) == 2 and b.is_short(x, [1]):
-        size = b.for_each_row(x, MAGNITUDES_OF)[0]
+    if kind != "MAX" and len(x.shape) == 2 and b.is_short(x, [1]):
+        size = b.for_each_row(x, SQUARES if kind == "L2" else MAGNITUDES_OF)[0]
     else:
-        sizes = b.unary(ggml.ggml_abs, x)
+        sizes = b.unary(ggml.ggml_sqr if kind == "L2" else ggml.ggml_abs, x)
         size = b.reduce_max(sizes, [-1], True) if kind == "MAX" else b.reduce_sum(sizes, [-1], True)
+    size = b.unary(ggml.ggml_sqrt, size) if kind == "L2" else size
     zero = b.equal(size, b.full((), 0.0))
     return b.div(x, b.add(size, b.as_float(zero)))
 
