@@ -3,13 +3,14 @@
 Each library has a process of its own, because a pool of threads that spins would slow the other one. They run the
 models alternately.
 
-    pip install '.[onnx]' onnxruntime skl2onnx scikit-learn
+    pip install '.[onnx]' onnxruntime skl2onnx scikit-learn onnxmltools lightgbm xgboost catboost
     python benchmarks/onnx_sklearn.py --threads 1 2
 """
 
 import argparse
 import contextlib
 import functools
+import itertools
 import json
 import math
 import pickle
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx_models import REST, Server, runner, timed
 
 SAMPLES, FEATURES, MANY, FEW = 10000, 20, 2000, 200  # MANY or FEW samples are trained on
@@ -276,8 +278,52 @@ def kinds():
     yield "texts classified", pipe(text.TfidfVectorizer(lowercase=False), logistic()), "sentences", "classes"
 
 
+def boosted():
+    """The same for gradient boosting outside of scikit-learn, as far as its packages are there."""
+    with contextlib.suppress(ImportError):
+        import lightgbm
+
+        settings = {"verbose": -1, "n_estimators": 30}
+        yield "LightGBM", lightgbm.LGBMClassifier(**settings), "floats", "classes"
+        yield "LightGBM, regression", lightgbm.LGBMRegressor(**settings), "floats", "values"
+        yield "LightGBM, missing values", lightgbm.LGBMClassifier(**settings), "holes", "classes"
+        categories = {"categorical_feature": [0, 1, 2, 3]}
+        yield "LightGBM, categories", lightgbm.LGBMRegressor(**settings, **categories), "counts", "values"
+    with contextlib.suppress(ImportError):
+        import xgboost
+
+        yield "XGBoost", xgboost.XGBClassifier(n_estimators=30), "floats", "classes"
+        yield "XGBoost, regression", xgboost.XGBRegressor(n_estimators=30), "floats", "values"
+        yield "XGBoost, missing values", xgboost.XGBClassifier(n_estimators=30), "holes", "classes"
+    with contextlib.suppress(ImportError):
+        import catboost
+
+        settings = {"verbose": 0, "allow_writing_files": False, "iterations": 30}
+        yield "CatBoost", catboost.CatBoostClassifier(**settings), "floats", "classes"
+        yield "CatBoost, regression", catboost.CatBoostRegressor(**settings), "floats", "values"
+
+
+def converted_boosted(model, features):
+    """The ModelProto of a model of `boosted`."""
+    package = type(model).__module__.partition(".")[0]
+    if package == "catboost":
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.onnx")
+            model.save_model(path, format="onnx")
+            return onnx.load(path)
+    from onnxmltools import convert_lightgbm, convert_xgboost
+    from onnxmltools.convert.common.data_types import FloatTensorType
+
+    types = [("x", FloatTensorType([None, features]))]
+    if package == "xgboost":
+        return convert_xgboost(model, initial_types=types, target_opset=15)
+    return convert_lightgbm(model, initial_types=types, zipmap=False, target_opset=15)
+
+
 def converted(name, model, x, classes):
     """The ModelProto of a trained model; classifiers give arrays unless the name asks for a ZipMap."""
+    if not type(model).__module__.startswith("sklearn."):
+        return converted_boosted(model, x.shape[1])
     from skl2onnx import to_onnx
     from skl2onnx.common.data_types import guess_data_type
 
@@ -293,7 +339,7 @@ def prepare(folder, only):
     """Writes the models and their operands into a folder, those that are not there yet; returns the names of all."""
     warnings.simplefilter("ignore")
     arrays, names = operands(), []
-    for name, model, operand, target in kinds():
+    for name, model, operand, target in itertools.chain(kinds(), boosted()):
         if not re.search(only, name):
             continue
         path = Path(folder, f"{name}.onnx")

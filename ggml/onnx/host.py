@@ -250,9 +250,14 @@ def by_reference(node):
             if isinstance(error, NotImplementedError) or "Did you recompile" in str(error):
                 raise UnfitError("there is no implementation of the operator") from error
             raise UnfitError(misfit(node, values)) from error
-        return tuple(next(found) if name else None for name in node.outputs)
+        return tuple(as_objects(next(found)) if name else None for name in node.outputs)
 
     return function
+
+
+def as_objects(value):
+    """A value with texts as objects, which have any length."""
+    return value.astype(object) if isinstance(value, np.ndarray) and value.dtype.kind == "U" else value
 
 
 def misfit(node, values):

@@ -5,6 +5,7 @@ Nodes are in an array in which both children of a node are neighbours and stand 
 first levels of a tree, where most of their nodes exist, are complete in a copy: the children of node i are 2 i + 1 and
 2 i + 2, so that a walk through them reads no links and does not ask whether it has ended.
 """
+import numpy as np
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.math cimport INFINITY, isinf
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
@@ -15,34 +16,95 @@ cdef extern from *:
     """
     #include <stddef.h>
     #include <stdint.h>
+    #include <string.h>
     typedef struct { double split; int32_t feature, left; } gg_tree_node;   // TreeNode
     #define GG_WALKS 8      // ABREAST
 
-    // The places that GG_WALKS rows, `width` numbers apart, reach in the levels of a tree that are complete
-    #define GG_DESCEND(NAME, TYPE)                                                                                \
-        static inline void NAME(const TYPE *x, ptrdiff_t width, const void *nodes, const int32_t *exits, int levels, \
-                                ptrdiff_t *places) {                                                              \
-            const gg_tree_node *top = (const gg_tree_node *)nodes;                                                \
-            size_t at[GG_WALKS] = {0};                                                                            \
-            for (int level = 0; level < levels; level++)                                                          \
-                GG_UNROLL for (int i = 0; i < GG_WALKS; i++) {                                                    \
-                    const gg_tree_node *node = top + at[i];                                                       \
-                    at[i] = 2 * at[i] + 1 + !(x[i * width + node->feature] <= node->split);                       \
-                }                                                                                                 \
-            for (int i = 0; i < GG_WALKS; i++) places[i] = exits[at[i] + 1 - ((size_t)1 << levels)];              \
+    // Whether a number is an integer below 64, and its bit is in the mask in place of a node's split
+    static inline int gg_has_bit(double x, const void *node) {
+        const double large = 4503599627370496.0, sum = x + large;   // 2^52: the last bits of the sum are the integer
+        uint64_t mask, bits;
+        memcpy(&mask, &((const gg_tree_node *)node)->split, sizeof mask);
+        memcpy(&bits, &sum, sizeof bits);
+        return (sum - large == x) & (bits >> 6 == 0x4330000000000000 >> 6) & (int)(mask >> (bits & 63) & 1);
+    }
+
+    // Whether a number goes to the right: a way says whether NaN goes to the left, and whether there is a mask
+    enum { GG_NAN_LEFT = 1, GG_MASK = 2 };
+    #define GG_NOT_NAN_LEFT ((v == v) | !(ways[at[i]] & GG_NAN_LEFT))
+    #define GG_RIGHT ((!(v <= node->split)) & GG_NOT_NAN_LEFT)
+    #define GG_RIGHT_OR_MASK ((!gg_chosen(v, node, ways[at[i]] / GG_MASK)) & GG_NOT_NAN_LEFT)
+    static inline int gg_chosen(double v, const gg_tree_node *node, int mask) {     // without a branch
+        const int least = v <= node->split;
+        return least ^ ((least ^ gg_has_bit(v, node)) & mask);
+    }
+
+    // The places that GG_WALKS rows, `width` numbers apart, reach in the levels of a tree that are complete; ways: one
+    // for each node of them
+    #define GG_DESCEND(NAME, TYPE, RIGHT)                                                                          \
+        static inline void NAME(const TYPE *x, ptrdiff_t width, const void *nodes, const uint8_t *ways,            \
+                                const int32_t *exits, int levels, ptrdiff_t *places) {                             \
+            const gg_tree_node *top = (const gg_tree_node *)nodes;                                                 \
+            size_t at[GG_WALKS] = {0};                                                                             \
+            for (int level = 0; level < levels; level++)                                                           \
+                GG_UNROLL for (int i = 0; i < GG_WALKS; i++) {                                                     \
+                    const gg_tree_node *node = top + at[i];                                                        \
+                    const TYPE v = x[i * width + node->feature];                                                   \
+                    at[i] = 2 * at[i] + 1 + (RIGHT);                                                               \
+                }                                                                                                  \
+            for (int i = 0; i < GG_WALKS; i++) places[i] = exits[at[i] + 1 - ((size_t)1 << levels)];               \
+            (void)ways;                                                                                            \
         }
     #if defined(__GNUC__) && !defined(__clang__)
     #define GG_UNROLL _Pragma("GCC unroll 8")
     #else
     #define GG_UNROLL
     #endif
-    GG_DESCEND(gg_descend_single, float)
-    GG_DESCEND(gg_descend_double, double)
+    GG_DESCEND(gg_descend_single, float, !(v <= node->split))
+    GG_DESCEND(gg_descend_double, double, !(v <= node->split))
+    GG_DESCEND(gg_descend_ways_single, float, GG_RIGHT)
+    GG_DESCEND(gg_descend_ways_double, double, GG_RIGHT)
+    GG_DESCEND(gg_descend_masks_single, float, GG_RIGHT_OR_MASK)
+    GG_DESCEND(gg_descend_masks_double, double, GG_RIGHT_OR_MASK)
+
+    // The leaves that GG_WALKS rows reach from places, where all nodes have splits or masks
+    #define GG_WALK_MASKS(NAME, TYPE)                                                                              \
+        static void NAME(const TYPE *x, ptrdiff_t width, const void *nodes, const uint8_t *modes,                  \
+                         const uint8_t *missing, ptrdiff_t *places) {                                              \
+            const gg_tree_node *all = (const gg_tree_node *)nodes;                                                 \
+            int32_t ended;                                                                                         \
+            do {                                                                                                   \
+                ended = -1;                                                                                        \
+                GG_UNROLL for (int i = 0; i < GG_WALKS; i++) {                                                     \
+                    const ptrdiff_t at = places[i], leaf = all[at].feature >> 31;                                  \
+                    const TYPE v = x[i * width + (all[at].feature & ~leaf)];                                       \
+                    const int left = gg_chosen(v, all + at, modes[at] != 0) | ((v != v) & (missing[at] != 0));     \
+                    const ptrdiff_t next = all[at].left + !left;                                                   \
+                    places[i] = next ^ ((next ^ at) & leaf);                                                       \
+                    ended &= all[places[i]].feature;                                                               \
+                }                                                                                                  \
+            } while (ended >= 0);                                                                                  \
+        }
+    GG_WALK_MASKS(gg_walk_masks_single, float)
+    GG_WALK_MASKS(gg_walk_masks_double, double)
     """
-    void gg_descend_single(const float* x, Py_ssize_t width, const void* nodes, const int32_t* exits, int levels,
-                           Py_ssize_t* places) noexcept nogil
-    void gg_descend_double(const double* x, Py_ssize_t width, const void* nodes, const int32_t* exits, int levels,
-                           Py_ssize_t* places) noexcept nogil
+    bint gg_has_bit(double x, const void* node) noexcept nogil
+    void gg_walk_masks_single(const float* x, Py_ssize_t width, const void* nodes, const uint8_t* modes,
+                              const uint8_t* missing, Py_ssize_t* places) noexcept nogil
+    void gg_walk_masks_double(const double* x, Py_ssize_t width, const void* nodes, const uint8_t* modes,
+                              const uint8_t* missing, Py_ssize_t* places) noexcept nogil
+    void gg_descend_single(const float* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
+                           const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
+    void gg_descend_double(const double* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
+                           const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
+    void gg_descend_ways_single(const float* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
+                                const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
+    void gg_descend_ways_double(const double* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
+                                const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
+    void gg_descend_masks_single(const float* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
+                                 const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
+    void gg_descend_masks_double(const double* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
+                                 const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
 
 cdef enum:
     BLOCK = 64          # rows that go through one tree before the next one
@@ -57,7 +119,7 @@ cdef struct TreeNode:
     int32_t left        # the child where the comparison holds, the other one follows; of a leaf its number
 
 cdef enum:              # comparisons, numbered as by TreeEnsemble
-    LEQ, LT, GTE, GT, EQ, NEQ, MEMBER
+    LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, BITS     # BITS: whether the bit of an integer below 64 is in the mask `split`
 
 cdef enum:              # what is made of the weights of all trees
     SUM, MIN, MAX
@@ -69,7 +131,8 @@ cdef struct Parts:      # an ensemble without objects
     const TreeNode* nodes
     Py_ssize_t trees
     const uint8_t* modes    # NULL: every node asks whether a feature is at most the split
-    const uint8_t* missing
+    bint masks              # there are no other modes than LEQ and BITS
+    const uint8_t* missing  # NULL: NaN chooses no first child
     const int32_t* sets
     const double* members
     const int64_t* first
@@ -77,6 +140,7 @@ cdef struct Parts:      # an ensemble without objects
     const double* weights
     int aggregate
     const TreeNode* tops    # complete levels of all trees
+    const uint8_t* ways     # GG_NAN_LEFT and GG_MASK of their nodes; NULL: all are 0
     const int32_t* exits    # the node that follows each node of their last level, on both sides
     const int32_t* levels   # the number for each tree; NULL: there are none
     const double* dense     # (leaves, width): sums are of these; NULL: of weights
@@ -107,32 +171,42 @@ cdef inline bint holds(int mode, double x, const TreeNode* node, const Parts* f,
         return x == node.split
     if mode == NEQ:
         return x != node.split
+    if mode == BITS:
+        return gg_has_bit(x, node)
     for k in range(f.sets[place], f.sets[place + 1]):
         if x == f.members[k]:
             return True
     return False
 
 
-cdef inline Py_ssize_t following(const number* x, const TreeNode* nodes, Py_ssize_t place) noexcept nogil:
-    """The node after one that asks whether a feature is at most the split; a leaf itself. There is no branch."""
+cdef inline Py_ssize_t following(const number* x, const TreeNode* nodes, const uint8_t* missing,
+                                 Py_ssize_t place) noexcept nogil:
+    """The node after one that asks whether a feature is at most the split; a leaf itself. There is no branch.
+
+    missing: for each node whether NaN goes to the left; NULL if it never does."""
     cdef const TreeNode* node = &nodes[place]
     cdef Py_ssize_t leaf = node.feature >> 31               # all bits, or none
-    cdef Py_ssize_t after = node.left + (not x[node.feature & ~leaf] <= node.split)
+    cdef number v = x[node.feature & ~leaf]
+    cdef Py_ssize_t right = not v <= node.split
+    if missing != NULL:
+        right &= (v == v) | (missing[place] == 0)
+    cdef Py_ssize_t after = node.left + right
     return after ^ ((after ^ place) & leaf)
 
 
 cdef inline void walk_abreast(const number* x, Py_ssize_t width, Py_ssize_t root, Py_ssize_t roots,
-                              const TreeNode* nodes, Py_ssize_t count, Py_ssize_t* leaves) noexcept nogil:
+                              const TreeNode* nodes, const uint8_t* missing, Py_ssize_t count,
+                              Py_ssize_t* leaves) noexcept nogil:
     """The numbers of the leaves that up to ABREAST walks reach where every node asks whether a feature is at most the
     split. From one walk to the next, the row is `width` numbers further, and the root is the next one (roots is 1)."""
     cdef Py_ssize_t i
     for i in range(count):
         leaves[i] = root + i * roots
-    finish_walks(x, width, nodes, count, leaves)
+    finish_walks(x, width, nodes, missing, count, leaves)
 
 
-cdef inline void finish_walks(const number* x, Py_ssize_t width, const TreeNode* nodes, Py_ssize_t count,
-                              Py_ssize_t* places) noexcept nogil:
+cdef inline void finish_walks(const number* x, Py_ssize_t width, const TreeNode* nodes, const uint8_t* missing,
+                              Py_ssize_t count, Py_ssize_t* places) noexcept nogil:
     """Replaces the places of up to ABREAST walks by the numbers of the leaves that they reach."""
     cdef Py_ssize_t i
     cdef int32_t ended = -1
@@ -142,28 +216,52 @@ cdef inline void finish_walks(const number* x, Py_ssize_t width, const TreeNode*
         while ended >= 0:
             ended = -1
             for i in range(ABREAST):
-                places[i] = following(x + i * width, nodes, places[i])
+                places[i] = following(x + i * width, nodes, missing, places[i])
                 ended &= nodes[places[i]].feature
     for i in range(count):
         while nodes[places[i]].feature >= 0:
-            places[i] = following(x + i * width, nodes, places[i])
+            places[i] = following(x + i * width, nodes, missing, places[i])
         places[i] = nodes[places[i]].left
 
 
-cdef void walk(const number* x, Py_ssize_t width, Py_ssize_t rows, const Parts* f, Py_ssize_t root,
-               Py_ssize_t* leaves) noexcept nogil:
-    """The numbers of the leaves that rows reach, for comparisons of all kinds."""
-    cdef Py_ssize_t i, place
-    cdef double value
-    cdef bint chosen
+cdef inline Py_ssize_t after(const number* x, const Parts* f, Py_ssize_t place) noexcept nogil:
+    """The node after one that compares in any way; a leaf itself."""
+    cdef const TreeNode* node = &f.nodes[place]
+    cdef Py_ssize_t leaf = node.feature >> 31               # all bits, or none
+    cdef number v = x[node.feature & ~leaf]
+    cdef bint chosen = holds(f.modes[place], v, node, f, place) or f.missing[place] and v != v
+    return place if leaf else node.left + (not chosen)
+
+
+cdef void walk(const number* x, Py_ssize_t width, Py_ssize_t root, Py_ssize_t roots, Py_ssize_t rows,
+               const Parts* f, Py_ssize_t* leaves) noexcept nogil:
+    """The same as walk_abreast for comparisons of all kinds."""
+    cdef Py_ssize_t i
     for i in range(rows):
-        place = root
-        while f.nodes[place].feature >= 0:
-            value = x[i * width + f.nodes[place].feature]
-            chosen = (holds(f.modes[place], value, &f.nodes[place], f, place)
-                      or f.missing[place] and value != value)
-            place = f.nodes[place].left + (not chosen)
-        leaves[i] = f.nodes[place].left
+        leaves[i] = root + i * roots
+    finish_any(x, width, rows, f, leaves)
+
+
+cdef void finish_any(const number* x, Py_ssize_t width, Py_ssize_t rows, const Parts* f,
+                     Py_ssize_t* leaves) noexcept nogil:
+    """The same as finish_walks for comparisons of all kinds."""
+    cdef Py_ssize_t i
+    cdef int32_t ended = -1 if rows < ABREAST else 0
+    if f.masks and rows == ABREAST:
+        if number is float:
+            gg_walk_masks_single(x, width, f.nodes, f.modes, f.missing, leaves)
+        else:
+            gg_walk_masks_double(x, width, f.nodes, f.modes, f.missing, leaves)
+        ended = -1
+    while ended >= 0:
+        ended = -1
+        for i in range(ABREAST):
+            leaves[i] = after(x + i * width, f, leaves[i])
+            ended &= f.nodes[leaves[i]].feature
+    for i in range(rows):
+        while f.nodes[leaves[i]].feature >= 0:
+            leaves[i] = after(x + i * width, f, leaves[i])
+        leaves[i] = f.nodes[leaves[i]].left
 
 
 cdef class Forest:
@@ -175,7 +273,7 @@ cdef class Forest:
         nodes: roots first, `trees` of them; structured, as TreeNode.
         trees: the number of trees.
         modes: a comparison for each node; empty if all are x <= split.
-        missing: for each node whether NaN chooses its first child; empty as modes.
+        missing: for each node whether NaN chooses its first child; empty if it never does, and there are no modes.
         sets: where the set of each node begins in members, and the end; empty if there is none.
         members: the values of all sets.
         first: where the targets and weights of each leaf begin, and their end.
@@ -189,6 +287,7 @@ cdef class Forest:
     cdef const double[::1] members, weights, base
     cdef const int64_t[::1] first, targets
     cdef const TreeNode[::1] tops
+    cdef const uint8_t[::1] ways
     cdef const int32_t[::1] exits, levels
     cdef const double[:, ::1] dense
     cdef Parts parts
@@ -199,24 +298,29 @@ cdef class Forest:
         self.members, self.first, self.targets, self.weights = members, first, targets, weights
         f.nodes, f.first, f.trees, f.aggregate, f.factor = &self.nodes[0], &self.first[0], trees, aggregate, 1
         f.modes = &self.modes[0] if len(modes) else NULL
+        f.masks = all(mode in (LEQ, BITS) for mode in np.unique(modes))
         f.missing = &self.missing[0] if len(missing) else NULL
         f.sets = &self.sets[0] if len(sets) else NULL
         f.members = &self.members[0] if len(members) else NULL
         f.targets = &self.targets[0] if len(targets) else NULL
         f.weights = &self.weights[0] if len(weights) else NULL
 
-    def hasten(self, tops, exits, levels, dense):
-        """Adds what makes walks shorter: complete levels of trees that have no modes, and weights of all columns.
+    def hasten(self, tops, ways, exits, levels, dense):
+        """Adds what makes walks shorter: complete levels of trees without modes but masks, and weights of all columns.
 
         Args:
-            tops: 2^levels - 1 nodes of each tree; exits: 2^levels nodes of each; levels: int32, one for each tree, at
-                most LEVELS; None for no complete levels.
+            tops: 2^levels - 1 nodes of each tree; ways: for each whether NaN goes to the left (1) and a mask stands in
+                place of the split (2), empty if all are 0; exits: 2^levels nodes of each; levels: int32, one for each
+                tree, at most LEVELS; None for no complete levels.
             dense: float64 (leaves, columns), whose columns are those of all results; or None.
         """
         cdef Parts* f = &self.parts
         if levels is not None:
             self.tops, self.exits, self.levels = tops, exits, levels
             f.tops, f.exits, f.levels = &self.tops[0], &self.exits[0], &self.levels[0]
+            if len(ways):
+                self.ways = ways
+                f.ways = &self.ways[0]
         if dense is not None:
             self.dense = dense
             f.dense, f.width = &self.dense[0, 0], self.dense.shape[1]
@@ -290,16 +394,54 @@ cdef inline void gather_rows(const Parts* f, const Py_ssize_t* leaves, Py_ssize_
             out[i * columns + c] += weights[c]
 
 
+cdef inline void descend(const Parts* f, const number* x, Py_ssize_t width, bint missing, Py_ssize_t top,
+                         Py_ssize_t tree, int levels, Py_ssize_t* places) noexcept nogil:
+    """The places that ABREAST rows reach in the complete levels of a tree.
+
+    missing: NaN may go to the left; top: where the exits of the tree begin.
+    """
+    cdef const TreeNode* nodes = f.tops + top - tree
+    cdef const int32_t* exits = f.exits + top
+    cdef const uint8_t* ways = f.ways + top - tree if f.ways != NULL else NULL
+    if number is float:
+        if f.modes != NULL:
+            gg_descend_masks_single(x, width, nodes, ways, exits, levels, places)
+        elif missing:
+            gg_descend_ways_single(x, width, nodes, ways, exits, levels, places)
+        else:
+            gg_descend_single(x, width, nodes, ways, exits, levels, places)
+    else:
+        if f.modes != NULL:
+            gg_descend_masks_double(x, width, nodes, ways, exits, levels, places)
+        elif missing:
+            gg_descend_ways_double(x, width, nodes, ways, exits, levels, places)
+        else:
+            gg_descend_double(x, width, nodes, ways, exits, levels, places)
+
+
+cdef bint some_nan(const number* x, Py_ssize_t n) noexcept nogil:
+    """Whether one of n numbers is NaN."""
+    cdef Py_ssize_t i
+    cdef int found = 0
+    for i in range(n):
+        found |= x[i] != x[i]
+    return found
+
+
 cdef void add_rows(const Parts* f, const number* x, Py_ssize_t width, Py_ssize_t count, double* out,
                    Py_ssize_t columns) noexcept nogil:
     """Forest.add for rows of one type, each `width` numbers behind the one before."""
     cdef Py_ssize_t leaves[ABREAST]
     cdef Py_ssize_t block = 0, stop, tree = 0, row, rows, i, top
     cdef int levels
-    if f.modes == NULL and count == 1:               # a row goes through several trees at a time
+    cdef const uint8_t* missing = f.missing if f.missing != NULL and some_nan(x, count * width) else NULL
+    if count == 1:                              # a row goes through several trees at a time
         while tree < f.trees:
             rows = min(<Py_ssize_t>ABREAST, f.trees - tree)
-            walk_abreast(x, 0, tree, 1, f.nodes, rows, leaves)
+            if f.modes != NULL:
+                walk(x, 0, tree, 1, rows, f, leaves)
+            else:
+                walk_abreast(x, 0, tree, 1, f.nodes, missing, rows, leaves)
             for i in range(rows):
                 gather(f, leaves[i], out)
             tree += rows
@@ -310,16 +452,16 @@ cdef void add_rows(const Parts* f, const number* x, Py_ssize_t width, Py_ssize_t
             row, levels = block, f.levels[tree] if f.levels != NULL else 0
             while row < stop:
                 rows = min(<Py_ssize_t>ABREAST, stop - row)
-                if f.modes != NULL:
-                    walk(x + row * width, width, rows, f, tree, leaves)
-                elif rows == ABREAST and levels:
-                    if number is float:
-                        gg_descend_single(x + row * width, width, f.tops + top - tree, f.exits + top, levels, leaves)
+                if rows == ABREAST and levels:
+                    descend(f, x + row * width, width, missing != NULL, top, tree, levels, leaves)
+                    if f.modes != NULL:
+                        finish_any(x + row * width, width, rows, f, leaves)
                     else:
-                        gg_descend_double(x + row * width, width, f.tops + top - tree, f.exits + top, levels, leaves)
-                    finish_walks(x + row * width, width, f.nodes, rows, leaves)
+                        finish_walks(x + row * width, width, f.nodes, missing, rows, leaves)
+                elif f.modes != NULL:
+                    walk(x + row * width, width, tree, 0, rows, f, leaves)
                 else:
-                    walk_abreast(x + row * width, width, tree, 0, f.nodes, rows, leaves)
+                    walk_abreast(x + row * width, width, tree, 0, f.nodes, missing, rows, leaves)
                 gather_rows(f, leaves, rows, out + row * columns, columns)
                 row += rows
             top += 1 << levels
@@ -385,5 +527,5 @@ cdef void run(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
         row += <Py_ssize_t>nth * BLOCK
 
 
-LARGEST, TOPS, FILLED = MOST, LEVELS, DENSE
+LARGEST, TOPS, FILLED, MASKED = MOST, LEVELS, DENSE, BITS
 RUN = <uintptr_t>&run  # for ggml.ext.compiled

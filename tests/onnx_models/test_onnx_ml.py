@@ -134,7 +134,7 @@ def values(rng, rows, features):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
-@pytest.mark.parametrize("modes", [MODES[:1], MODES, *([m] for m in MODES[1:])])
+@pytest.mark.parametrize("modes", [MODES[:1], MODES, MODES[:4], *([m] for m in MODES[1:])])
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 def test_regression_trees(aggregate, modes, dtype):
     rng = np.random.default_rng(len(modes))
@@ -146,6 +146,51 @@ def test_regression_trees(aggregate, modes, dtype):
                    **described(trees, "target"))  # fmt: skip
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, answer(trees, x, 3, aggregate) + base, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("missing", [0, 1])
+def test_splits_at_the_ends(mode, missing, dtype):
+    """Comparisons with infinite splits, NaN, zeros and the smallest numbers, as NumPy makes them."""
+    numbers = [np.inf, -np.inf, np.nan, 0.0, -0.0, 0.5, -0.5, np.float32(1e-45), np.finfo(np.float32).max]
+    numbers += [np.nextafter(np.float32(0.5), np.float32(1)), np.nextafter(np.float32(0.5), np.float32(0))]
+    x = np.array(numbers, dtype)[:, None]
+    for split in numbers:
+        trees = [(mode, 0, split, missing, {0: 1.0}, {0: 2.0})]
+        for rows in (x, np.tile(x, (9, 1)), x[2:3], x[5:6]):
+            found = one_ml("TreeEnsembleRegressor", rows, n_targets=1, **described(trees, "target"))
+            np.testing.assert_array_equal(found, answer(trees, rows, 1, "SUM"), str(split))
+
+
+@pytest.mark.parametrize("missing", [(0, 0, 0), (0, 1, 0), (1, 1, 1)])
+@pytest.mark.parametrize("rows", [1, 9, 300])
+def test_nodes_that_share_a_child(rows, missing):
+    """LightGBM's converter makes a node for each value of a set; they share the child for those in the set."""
+    rng = np.random.default_rng(rows)
+    x = np.where(rng.random((rows, 2)) < 0.1, np.nan, rng.integers(0, 6, (rows, 2))).astype(np.float32)
+    attrs = described([("BRANCH_LEQ", 1, 2.0, 0, {0: 1.0}, {0: 2.0})], "target")
+    ids = [101, 103, 105]  # which ask whether feature 0 is 4, 1 or 3; node 7 and node 13, a leaf, follow
+    nodes = {
+        "treeids": [3] * 4,
+        "nodeids": [*ids, 13],
+        "featureids": [0] * 4,
+        "values": [4.0, 1.0, 3.0, 0.0],
+        "modes": ["BRANCH_EQ"] * 3 + ["LEAF"],
+        "truenodeids": [7, 7, 7, 0],
+        "falsenodeids": [103, 105, 13, 0],
+        "missing_value_tracks_true": [*missing, 0],
+    }
+    for key, more in nodes.items():
+        attrs[f"nodes_{key}"] = [*attrs[f"nodes_{key}"], *more]
+    for key, value in {"treeids": 3, "nodeids": 13, "ids": 0, "weights": 5.0}.items():
+        attrs[f"target_{key}"] = [*attrs[f"target_{key}"], value]
+    found = one_ml("TreeEnsembleRegressor", x, n_targets=1, **attrs)
+    inside = np.isin(x[:, 0], [1, 3, 4]) | (np.isnan(x[:, 0]) if any(missing) else False)
+    np.testing.assert_array_equal(found[:, 0], np.where(inside, np.where(x[:, 1] <= 2, 1, 2), 5))
+    attrs["nodes_falsenodeids"][3 + 2] = 103  # the chain leads back
+    with pytest.raises(ValueError, match="the nodes are no trees|targets|name nodes"):
+        one_ml("TreeEnsembleRegressor", x, n_targets=1, **attrs)
 
 
 def test_many_rows_are_shared_among_threads(monkeypatch):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..trees import FILLED, TOPS, Forest
+from ..trees import FILLED, MASKED, TOPS, Forest
 from . import THREADS, kept, operator
 from .columns import vector
 from .labels import chosen, labels_of
@@ -58,6 +58,8 @@ class Ensemble:
 
     def __init__(self, t):
         require_fitting(t)
+        compare_alike(t)
+        use_masks(t)
         count, self.trees = len(t.splits), len(t.roots)
         order, lefts, level, begin, self.depth = [t.roots], [], np.asarray(t.roots), 0, 1
         while True:
@@ -79,9 +81,9 @@ class Ensemble:
         self.nodes["feature"] = np.where(inner, t.features[place], -1)
         self.nodes["left"] = np.where(inner, left, t.leaf[place])
         self.features = int(self.nodes["feature"].max()) + 1
-        modes, missing = t.modes[place].astype(np.uint8), t.missing[place].astype(np.uint8)
-        if not modes[inner].any() and not missing[inner].any():
-            modes = missing = np.empty(0, np.uint8)
+        modes, missing = np.where(inner, t.modes[place], 0).astype(np.uint8), t.missing[place].astype(np.uint8)
+        if not modes.any():
+            modes, missing = np.empty(0, np.uint8), missing if missing[inner].any() else np.empty(0, np.uint8)
         sets = [t.sets[i] for i in place] if t.sets else []
         ends = np.cumsum([0, *map(len, sets)] if sets else [0] * (len(place) + 1)).astype(np.int32)
         members = np.concatenate([np.empty(0), *sets]) if sets else np.empty(0)
@@ -96,7 +98,11 @@ class Ensemble:
         if not self.kind and self.columns <= FILLED:
             dense = np.zeros((len(first) - 1, self.columns))
             np.add.at(dense, (np.repeat(np.arange(len(dense)), np.diff(first)), targets), weights)
-        self.forest.hasten(*(complete(self.nodes, self.trees) if not len(modes) else (None,) * 3), dense)
+        tops = (None,) * 4
+        if not len(modes) or np.isin(modes, [0, MASKED]).all():
+            ways = (missing != 0) + 2 * (modes == MASKED) if len(modes) else missing != 0
+            tops = complete(self.nodes, ways.astype(np.uint8), self.trees)
+        self.forest.hasten(*tops, dense)
 
     def scores(self, x):
         """The aggregated weights (rows, columns) in float64 for rows x of features."""
@@ -128,21 +134,59 @@ class Ensemble:
         return self
 
 
-def complete(nodes, trees):
+def compare_alike(t):
+    """Makes nodes of Trees that compare by <, >= and > ask whether a feature is at most a split.
+
+    The next smaller split stands for <; >= and > ask the opposite, and the children change places. NaN is at most no
+    split, and is missing where it has to choose the first child.
+    """
+    less, opposite = t.modes == MODES.index("BRANCH_LT"), t.modes == MODES.index("BRANCH_GT")
+    both = t.modes == MODES.index("BRANCH_GTE")
+    if not (less | opposite | both).any():
+        return
+    below, opposite = less | both, opposite | both
+    splits = t.splits.astype(np.float64)
+    splits[below] = np.where(np.isneginf(splits[below]), np.nan, np.nextafter(splits[below], -np.inf))
+    splits[opposite & np.isnan(t.splits)] = np.inf
+    t.splits, t.modes = splits, np.where(below | opposite, 0, t.modes)
+    t.children = np.where(opposite[:, None], t.children[:, ::-1], t.children)
+    t.missing = np.where(opposite, t.missing == 0, t.missing).astype(np.uint8)
+
+
+def use_masks(t):
+    """Lets nodes of Trees that ask for one value, or for a set, look for bits, where all values are integers below 64.
+
+    The mask stands in place of the split.
+    """
+    equal, member = (t.modes == MODES.index(name) for name in ("BRANCH_EQ", "BRANCH_MEMBER"))
+    if not (equal | member).any():
+        return
+    t.splits, t.modes = t.splits.astype(np.float64), t.modes.copy()
+    for place in np.flatnonzero(equal | member):
+        values = t.sets[place] if member[place] else t.splits[place : place + 1]
+        if all(v in range(64) for v in values.tolist()):
+            t.splits[place] = np.uint64(sum(1 << int(v) for v in {*values.tolist()})).view(np.float64)
+            t.modes[place] = MASKED
+
+
+def complete(nodes, ways, trees):
     """The first levels of trees as Forest.hasten takes them, as far as at least half of the nodes of each exist."""
-    tops, exits, levels = [], [], np.zeros(trees, np.int32)
+    tops, taken, exits, levels = [], [], [], np.zeros(trees, np.int32)
     for tree in range(trees):
         level, found = np.array([tree]), []
         while levels[tree] < TOPS and 2 * (nodes["feature"][level] >= 0).sum() >= len(level):
             top, leaf = nodes[level], nodes["feature"][level] < 0
             top["feature"] = np.maximum(top["feature"], 0)
             found.append(top)
+            taken.append(ways[level] if len(ways) else ways)
             left = np.where(leaf, level, nodes["left"][level])
             level = np.stack([left, np.where(leaf, level, left + 1)], 1).reshape(-1)
             levels[tree] += 1
         tops += found
         exits.append(level)
-    return (np.concatenate(tops), np.concatenate(exits).astype(np.int32), levels) if tops else (None,) * 3
+    if not tops:
+        return (None,) * 4
+    return np.concatenate(tops), np.concatenate(taken), np.concatenate(exits).astype(np.int32), levels
 
 
 def share(rows, steps, function):
@@ -252,10 +296,33 @@ class Finder:
         return np.where(self.keys[at] == keys, self.order[at], -1)
 
 
+def join_chains(t):
+    """Lets one node ask for a set instead of nodes that follow each other, ask for one value each, and share a child.
+
+    That is what LightGBM's converter makes of categories. Returns the number of nodes that are left out.
+    """
+    member, (first, second), one = MODES.index("BRANCH_MEMBER"), t.children.T, t.modes == MODES.index("BRANCH_EQ")
+    after = np.where(one, second, 0)
+    alike = one & one[after] & (t.features[after] == t.features) & (first[after] == first)
+    heads = np.setdiff1d(np.flatnonzero(alike), second[alike])
+    left = 0
+    for head in heads:
+        places = [head]
+        while alike[places[-1]] and len(places) <= len(alike):  # a cycle is found later
+            places.append(second[places[-1]])
+        t.sets = t.sets or [np.empty(0)] * len(alike)
+        t.sets[head] = t.splits[places].astype(np.float64)
+        t.modes[head], t.missing[head] = member, t.missing[places].any()
+        t.children[head, 1] = second[places[-1]]
+        left += len(places) - 1
+    return left
+
+
 def whole(t):
     """The Ensemble of Trees whose roots reach every node once."""
+    left = join_chains(t)
     ensemble = Ensemble(t)
-    if len(ensemble.nodes) != len(t.splits):
+    if len(ensemble.nodes) != len(t.splits) - left:
         raise ValueError("the nodes are no trees: one is its own child, or that of several")
     return ensemble
 
