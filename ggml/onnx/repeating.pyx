@@ -85,9 +85,13 @@ cdef bint converted(object array, object dtype, uintptr_t address, Py_ssize_t si
     return fits
 
 
-cdef bint lies_within(object array, tuple bounds) except -1:
-    """Whether all numbers of an array lie in an interval, whose ends its type has."""
-    cdef object dtype = array.dtype
+cdef object single(object dtype):
+    """INT64 or INT32 for a type that is equal to it: arrays that were pickled have types of their own."""
+    return INT64 if dtype == INT64 else INT32 if dtype == INT32 else dtype
+
+
+cdef bint lies_within(object array, object dtype, tuple bounds) except -1:
+    """Whether all numbers of an array of a type (`single`) lie in an interval, whose ends the type has."""
     cdef Py_buffer b
     cdef int64_t lo, hi
     cdef bint found
@@ -161,13 +165,13 @@ cdef class Repeat:
         self.shapes, self.dtypes, self.values = (), (), ()
         for part in key:
             self.shapes += (None if part == "opaque" else part[0],)
-            self.dtypes += (None if part == "opaque" else part[1],)
+            self.dtypes += (None if part == "opaque" else single(part[1]),)
             self.values += (None if part == "opaque" else expectation(part),)
         ways = tuple(way_of(r) for r in plan.results)
         if any(way == "end" and r.dtype not in (F32, F64, BOOL) for r, way in zip(plan.results, ways)):
             return  # of conversions that NumPy may warn of
         self.feeds = tuple(
-            (f, f.position, f.home, f.view.nbytes, None if f.moves else key[f.position][1], f.view.dtype)
+            (f, f.position, f.home, f.view.nbytes, None if f.moves else self.dtypes[f.position], single(f.view.dtype))
             for f in plan.feeds)
         self.results = tuple(
             (r, r.name, way, tuple(r.view.shape), r.home, r.view.size) for r, way in zip(plan.results, ways))
@@ -222,7 +226,7 @@ cdef class Repeat:
 
     cdef bint fits(self, list operands, Py_ssize_t changed) except -1:
         """Whether the first `changed` operands are like those of the last run."""
-        cdef object array, expected
+        cdef object array, expected, dtype
         cdef Py_ssize_t i
         if self.program.last[1] is not self.plan:
             return False
@@ -232,11 +236,17 @@ cdef class Repeat:
                 if type(array) is ndarray and array.dtype.kind not in "OUSMm":
                     return False
                 continue
-            if type(array) is not ndarray or array.dtype is not self.dtypes[i] or array.shape != self.shapes[i]:
+            if type(array) is not ndarray or array.shape != self.shapes[i]:
+                return False
+            dtype = array.dtype
+            if dtype is not self.dtypes[i] and dtype != self.dtypes[i]:
                 return False
             if expected is None:
                 continue
-            if not (array.tobytes() == expected if type(expected) is bytes else lies_within(array, expected)):
+            if type(expected) is bytes:
+                if array.tobytes() != expected:
+                    return False
+            elif not lies_within(array, self.dtypes[i], expected):
                 return False
         return True
 
@@ -250,7 +260,7 @@ cdef class Repeat:
             feed, position, home, size, dtype, own = entry
             if <Py_ssize_t>position >= changed:
                 continue
-            if dtype is own:
+            if dtype is own or dtype is not None and dtype == own:
                 done = copied(operands[position], home, size)
             else:
                 done = (dtype is INT64 or dtype is INT32) and converted(operands[position], dtype, home, size)

@@ -1,5 +1,7 @@
 """Runs with operands like those of the run before, which compiled code repeats (repeating.pyx)."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,16 @@ def test_integers_in_another_interval():
         i = np.array(values)
         for _ in range(3):
             np.testing.assert_array_equal(own.run(i)[0], i * i)
+
+
+def test_types_of_arrays_that_were_pickled():
+    """They are equal to NumPy's own, but others."""
+    own = ggml.onnx.load(model([node("Add", ["x", "x"], ["y"])], {"x": np.arange(3)}))
+    other = pickle.loads(pickle.dumps(np.arange(3)))
+    for first, second in ((np.arange(3), other), (other, np.arange(3))):
+        own.run(first)
+        np.testing.assert_array_equal(repeated(own, second)[0], 2 * second)
+        assert own.repeat((second.astype(np.int32),)) is None
 
 
 def test_values_that_decide_a_shape():
