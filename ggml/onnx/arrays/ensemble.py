@@ -304,9 +304,8 @@ def join_chains(t):
     member, (first, second), one = MODES.index("BRANCH_MEMBER"), t.children.T, t.modes == MODES.index("BRANCH_EQ")
     after = np.where(one, second, 0)
     alike = one & one[after] & (t.features[after] == t.features) & (first[after] == first)
-    heads = np.setdiff1d(np.flatnonzero(alike), second[alike])
-    left = 0
-    for head in heads:
+    left, t.missing = 0, t.missing.copy()
+    for head in np.setdiff1d(np.flatnonzero(alike), second[alike]):
         places = [head]
         while alike[places[-1]] and len(places) <= len(alike):  # a cycle is found later
             places.append(second[places[-1]])

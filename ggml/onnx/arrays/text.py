@@ -117,7 +117,7 @@ class Grams:
         for word in grams.T[1:]:  # a beginning and one more word have a number among all such pairs
             keys, code = np.unique(code * words + word, return_inverse=True)
             self.steps.append(keys)
-        self.columns = np.full(len(self.steps[-1]) if self.steps else words, -1)
+        self.columns = np.full(len(self.steps[-1]) if self.steps else words, -1, np.int64)
         self.columns[code] = columns
 
     def count(self, rows, out, gap):
@@ -133,7 +133,7 @@ def tf_idf_vectorizer(node):
     counts, columns = node.attr("ngram_counts"), np.asarray(node.attr("ngram_indexes"), np.int64)
     low, high, skips = (node.attr(n) for n in ("min_gram_length", "max_gram_length", "max_skip_count"))
     weights, mode, words = vector(node, "weights"), node.attr("mode"), Table(np.unique(pool))
-    ends, found, done = [*counts, len(pool)], words.find(pool), 0
+    ends, found, done = [*counts, len(pool)], words.find(pool).astype(np.int64), 0
     grams = {}
     for n, (begin, end) in enumerate(zip(ends, ends[1:]), 1):
         size = (end - begin) // n
@@ -151,7 +151,7 @@ def tf_idf_vectorizer(node):
 
     def function(x):
         rows = x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1] if x.ndim else 1)
-        rows = np.ascontiguousarray(words.find(rows))
+        rows = np.ascontiguousarray(words.find(rows), np.int64)
         out = np.zeros((len(rows), width), np.float32)
         for n, table in grams.items():
             for gap in range(1, skips + 2 if n > 1 else 2):
