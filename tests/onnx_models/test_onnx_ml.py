@@ -403,6 +403,34 @@ def test_broken_trees():
 
 
 # ---- other operators -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("change, function", [("LOWER", str.lower), ("UPPER", str.upper), ("NONE", str)])
+def test_texts_in_one_case(change, function):
+    """Empty texts stay, unless they are stop words."""
+    texts = ["The cat", "", "ÄRGER", "on", "ON", "straße"]
+    wanted = [function(t) for t in texts]
+    for shape in ((6,), (1, 6), (3, 2)):
+        found = one("StringNormalizer", np.array(texts, object).reshape(shape), case_change_action=change)
+        assert found.dtype == object and found.shape == shape and found.ravel().tolist() == wanted
+    stops = {"stopwords": ["On", ""], "case_change_action": change}
+    for sensitive, left in ((0, [0, 2, 5]), (1, [0, 2, 3, 4, 5])):
+        for shape in ((6,), (1, 6)):
+            x = np.array(texts, object).reshape(shape)
+            found = one("StringNormalizer", x, is_case_sensitive=sensitive, **stops)
+            assert found.shape == (*shape[:-1], len(left)) and found.ravel().tolist() == [wanted[k] for k in left]
+    found = one("StringNormalizer", np.array(["ON", "on"], object), is_case_sensitive=0, **stops)
+    assert found.tolist() == [""]
+    with pytest.raises(RuntimeError, match="the texts are .3, 2.: without stop words they can be"):
+        one("StringNormalizer", np.array(texts, object).reshape(3, 2), is_case_sensitive=0, **stops)
+    assert one("StringNormalizer", np.array([], object), case_change_action=change).shape == (0,)
+
+
+def test_characters_are_tokens():
+    attrs = {"tokenexp": ".", "mark": 0, "mincharnum": 1, "pad_value": ""}
+    x = np.array(["ab", "ä\nc.", ""], object)
+    found = one("Tokenizer", x, domain="com.microsoft", version=1, **attrs)
+    assert found.tolist() == [["a", "b", ""], ["ä", "c", "."], [""] * 3]
+
+
 def test_labels_and_categories():
     words = np.array([["b", "x"], ["a", "b"]], object)
     found = one_ml("LabelEncoder", words, keys_strings=["a", "b"], values_floats=[0.5, 1.5], default_float=-2.0)

@@ -86,6 +86,27 @@ def regex_full_match(node):
     return function
 
 
+@operator("StringNormalizer", "")
+def string_normalizer(node):
+    """Texts in one case, without stop words; one empty text where none is left."""
+    change = {"LOWER": str.lower, "UPPER": str.upper}.get(node.attr("case_change_action", "NONE"))
+    compared = str if node.attr("is_case_sensitive", 0) else str.lower
+    stops = {compared(word) for word in strings(node.attr("stopwords") or []).tolist()}
+
+    def function(x):
+        texts, shape = x.ravel().tolist(), x.shape
+        if stops:
+            if len(shape) not in (1, 2) or len(shape) == 2 and shape[0] != 1:
+                raise ValueError(f"the texts are {list(shape)}: without stop words they can be [n] or [1, n]")
+            texts = [t for t in texts if compared(t) not in stops] or [""] * bool(texts)
+            shape = (*shape[:-1], len(texts))
+        out = np.empty(len(texts), object)
+        out[:] = list(map(change, texts)) if change else texts
+        return out.reshape(shape)
+
+    return function
+
+
 @operator("Tokenizer", "com.microsoft")
 def tokenizer(node):
     """An array of one more dimension with the tokens of each string, filled up with a value."""
@@ -93,8 +114,11 @@ def tokenizer(node):
     pattern, separators = node.attr("tokenexp"), node.attr("separators")
     if (pattern is None) == (separators is None):
         raise ValueError("need one of tokenexp and separators")
-    pattern = None if pattern is None else expression(pattern)
     dividing = [separating(s) for s in separators or ()]
+    if pattern == ".":
+        pattern, dividing = None, [lambda part: list(part.replace("\n", ""))]
+    elif pattern is not None:
+        pattern = expression(pattern)
     members = members_of(node.attr("tokenexp") or "")
 
     def split(text):
