@@ -26,7 +26,8 @@ from .values import unsigned
 OPERATORS = arrays.load()
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
-# Operators that the reference knows as ONNX defines them from a second version on; from the first one, that one serves
+# Versions of operators that the reference computes wrong or not at all, from the first number to below the second: it
+# computes them as the second version
 LEAST = {
     "AveragePool": (1, 7),
     "BatchNormalization": (9, 14),
@@ -59,7 +60,10 @@ def evaluator(node):
         infos = [[ValueInfoProto(name=n, type=TypeProto()) for n in names if n] for names in (inputs, outputs)]
         versions = {**node.scope.opsets, node.proto.domain: node.version}
         first, least = LEAST.get(node.op, (0, 0))
-        opsets = [helper.make_opsetid(d, least if first <= v < least else v) for d, v in versions.items()]
+        opsets = [
+            helper.make_opsetid(d, least if d == node.proto.domain and first <= v < least else v)
+            for d, v in versions.items()
+        ]
         model = helper.make_model(helper.make_graph([proto], "one node", *infos), opset_imports=opsets)
         node.attrs["ggml.evaluator"] = found = ReferenceEvaluator(model)
     return found

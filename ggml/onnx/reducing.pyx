@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uintptr_t
 import numpy as np
 
 from .._core cimport ggml_tensor
-from .thin cimport short_rows
+from .thin cimport GG_LONGEST, short_rows
 
 cdef extern from *:
     """
@@ -20,7 +20,8 @@ cdef extern from *:
     #include <stddef.h>
     #include <stdint.h>
     #include <string.h>
-    enum { GG_ABREAST = 16, GG_MOST = 64 };  // rows, and elements of each
+    #include "runtime/short_rows.h"
+    enum { GG_ABREAST = 16 };   // rows
 
     // The elements k of rows that begin at places
     #define GG_EACH_ROW for (size_t r = 0; r < GG_ABREAST; r++)
@@ -29,7 +30,7 @@ cdef extern from *:
     // The largest element of a row, NaN if one is, but finite; the sum of e to the distances from it
     GG_PART void gg_exponentials_of(float *restrict y, float *restrict top, const float *restrict x,
                                     const int32_t *restrict at, size_t n) {
-        float sum[GG_ABREAST] = {0}, most[GG_ABREAST], power[GG_ABREAST * GG_MOST];
+        float sum[GG_ABREAST] = {0}, most[GG_ABREAST], power[GG_ABREAST * GG_LONGEST];
         GG_EACH_ROW most[r] = x[at[r]];
         GG_EACH_ELEMENT(n) {
             const float v = x[k + at[r]];
@@ -107,7 +108,6 @@ cdef object INT64 = np.dtype(np.int64)
 
 cdef enum:
     BLOCK = 256         # rows that one task takes at a time
-    MOST = 64           # elements of a row, GG_MOST
 
 
 cdef enum Kind:
@@ -121,7 +121,7 @@ cdef void run(ggml_tensor* dst, int ith, int nth, Kind kind) noexcept nogil:
     cdef Py_ssize_t n = t.ne[0], rows = t.ne[1], first = <Py_ssize_t>ith * BLOCK, m
     cdef float* y
     cdef const float* x
-    if n < 1 or n > MOST or dst.ne[0] * dst.ne[1] != (2 if kind == EXPONENTIATED else 1) * rows:
+    if n < 1 or n > GG_LONGEST or dst.ne[0] * dst.ne[1] != (2 if kind == EXPONENTIATED else 1) * rows:
         return
     while first < rows:
         y, x, m = <float*>dst.data + first, <const float*>t.data + first * n, min(<Py_ssize_t>BLOCK, rows - first)
@@ -167,7 +167,7 @@ def ends_of(object array):
     return int(array.min()), int(array.max())
 
 
-LONGEST = MOST
+LONGEST = GG_LONGEST
 SQUARES = <uintptr_t>&run_squares           # addresses for ggml.ext.compiled
 MAGNITUDES_OF, EXPONENTIALS = <uintptr_t>&run_magnitudes, <uintptr_t>&run_exponentials
 FIRST_PLACES, LAST_PLACES = <uintptr_t>&run_first, <uintptr_t>&run_last

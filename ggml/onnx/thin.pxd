@@ -2,7 +2,6 @@ cdef extern from "runtime/short_rows.h":
     enum:
         GG_WIDE
         GG_FEW
-        GG_GROUP
         GG_LONGEST
     ctypedef struct gg_short_rows:
         void (*one)(float* y, const float* x, const float* w, size_t rows, size_t k, size_t n) noexcept nogil

@@ -5,7 +5,6 @@ Nodes are in an array in which both children of a node are neighbours and stand 
 first levels of a tree, where most of their nodes exist, are complete in a copy: the children of node i are 2 i + 1 and
 2 i + 2, so that a walk through them reads no links and does not ask whether it has ended.
 """
-import numpy as np
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.math cimport INFINITY, isinf
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
@@ -39,33 +38,34 @@ cdef extern from *:
         return least ^ ((least ^ gg_has_bit(v, node)) & mask);
     }
 
-    // The places that GG_WALKS rows, `width` numbers apart, reach in the levels of a tree that are complete; ways: one
-    // for each node of them
-    #define GG_DESCEND(NAME, TYPE, RIGHT)                                                                          \
-        static inline void NAME(const TYPE *x, ptrdiff_t width, const void *nodes, const uint8_t *ways,            \
-                                const int32_t *exits, int levels, ptrdiff_t *places) {                             \
-            const gg_tree_node *top = (const gg_tree_node *)nodes;                                                 \
-            size_t at[GG_WALKS] = {0};                                                                             \
-            for (int level = 0; level < levels; level++)                                                           \
-                GG_UNROLL for (int i = 0; i < GG_WALKS; i++) {                                                     \
-                    const gg_tree_node *node = top + at[i];                                                        \
-                    const TYPE v = x[i * width + node->feature];                                                   \
-                    at[i] = 2 * at[i] + 1 + (RIGHT);                                                               \
-                }                                                                                                  \
-            for (int i = 0; i < GG_WALKS; i++) places[i] = exits[at[i] + 1 - ((size_t)1 << levels)];               \
-            (void)ways;                                                                                            \
-        }
     #if defined(__GNUC__) && !defined(__clang__)
     #define GG_UNROLL _Pragma("GCC unroll 8")
     #else
     #define GG_UNROLL
     #endif
-    GG_DESCEND(gg_descend_single, float, !(v <= node->split))
-    GG_DESCEND(gg_descend_double, double, !(v <= node->split))
-    GG_DESCEND(gg_descend_ways_single, float, GG_RIGHT)
-    GG_DESCEND(gg_descend_ways_double, double, GG_RIGHT)
-    GG_DESCEND(gg_descend_masks_single, float, GG_RIGHT_OR_MASK)
-    GG_DESCEND(gg_descend_masks_double, double, GG_RIGHT_OR_MASK)
+    #define GG_LEVELS(RIGHT)                                                                                       \
+        for (int level = 0; level < levels; level++)                                                               \
+            GG_UNROLL for (int i = 0; i < GG_WALKS; i++) {                                                         \
+                const gg_tree_node *node = top + at[i];                                                            \
+                const gg_number v = x[i * width + node->feature];                                                  \
+                at[i] = 2 * at[i] + 1 + (RIGHT);                                                                   \
+            }
+
+    // The places that GG_WALKS rows, `width` numbers apart, reach in the levels of a tree that are complete. ways: one
+    // for each node of them, NULL if all are 0; masks: some of them say that there is a mask.
+    #define GG_DESCEND(NAME, TYPE)                                                                                 \
+        static inline void NAME(const TYPE *x, ptrdiff_t width, const void *nodes, const uint8_t *ways, int masks, \
+                                const int32_t *exits, int levels, ptrdiff_t *places) {                             \
+            typedef TYPE gg_number;                                                                                \
+            const gg_tree_node *top = (const gg_tree_node *)nodes;                                                 \
+            size_t at[GG_WALKS] = {0};                                                                             \
+            if (!ways) GG_LEVELS(!(v <= node->split))                                                              \
+            else if (masks) GG_LEVELS(GG_RIGHT_OR_MASK)                                                            \
+            else GG_LEVELS(GG_RIGHT)                                                                               \
+            for (int i = 0; i < GG_WALKS; i++) places[i] = exits[at[i] + 1 - ((size_t)1 << levels)];               \
+        }
+    GG_DESCEND(gg_descend_single, float)
+    GG_DESCEND(gg_descend_double, double)
 
     // The leaves that GG_WALKS rows reach from places, where all nodes have splits or masks
     #define GG_WALK_MASKS(NAME, TYPE)                                                                              \
@@ -93,18 +93,10 @@ cdef extern from *:
                               const uint8_t* missing, Py_ssize_t* places) noexcept nogil
     void gg_walk_masks_double(const double* x, Py_ssize_t width, const void* nodes, const uint8_t* modes,
                               const uint8_t* missing, Py_ssize_t* places) noexcept nogil
-    void gg_descend_single(const float* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
+    void gg_descend_single(const float* x, Py_ssize_t width, const void* nodes, const uint8_t* ways, bint masks,
                            const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
-    void gg_descend_double(const double* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
+    void gg_descend_double(const double* x, Py_ssize_t width, const void* nodes, const uint8_t* ways, bint masks,
                            const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
-    void gg_descend_ways_single(const float* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
-                                const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
-    void gg_descend_ways_double(const double* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
-                                const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
-    void gg_descend_masks_single(const float* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
-                                 const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
-    void gg_descend_masks_double(const double* x, Py_ssize_t width, const void* nodes, const uint8_t* ways,
-                                 const int32_t* exits, int levels, Py_ssize_t* places) noexcept nogil
 
 cdef enum:
     BLOCK = 64          # rows that go through one tree before the next one
@@ -118,8 +110,8 @@ cdef struct TreeNode:
     int32_t feature     # the column that is compared with the split; -1: a leaf
     int32_t left        # the child where the comparison holds, the other one follows; of a leaf its number
 
-cdef enum:              # comparisons, numbered as by TreeEnsemble
-    LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, BITS     # BITS: whether the bit of an integer below 64 is in the mask `split`
+cdef enum:              # comparisons, numbered as by TreeEnsemble, whose others are replaced (compare_alike)
+    LEQ, EQ = 4, NEQ, MEMBER, BITS      # BITS: whether the bit of an integer below 64 is in the mask `split`
 
 cdef enum:              # what is made of the weights of all trees
     SUM, MIN, MAX
@@ -131,7 +123,7 @@ cdef struct Parts:      # an ensemble without objects
     const TreeNode* nodes
     Py_ssize_t trees
     const uint8_t* modes    # NULL: every node asks whether a feature is at most the split
-    bint masks              # there are no other modes than LEQ and BITS
+    bint masks              # there are modes, LEQ and BITS, but no others
     const uint8_t* missing  # NULL: NaN chooses no first child
     const int32_t* sets
     const double* members
@@ -161,12 +153,6 @@ cdef inline bint holds(int mode, double x, const TreeNode* node, const Parts* f,
     cdef Py_ssize_t k
     if mode == LEQ:
         return x <= node.split
-    if mode == LT:
-        return x < node.split
-    if mode == GTE:
-        return x >= node.split
-    if mode == GT:
-        return x > node.split
     if mode == EQ:
         return x == node.split
     if mode == NEQ:
@@ -194,20 +180,19 @@ cdef inline Py_ssize_t following(const number* x, const TreeNode* nodes, const u
     return after ^ ((after ^ place) & leaf)
 
 
-cdef inline void walk_abreast(const number* x, Py_ssize_t width, Py_ssize_t root, Py_ssize_t roots,
-                              const TreeNode* nodes, const uint8_t* missing, Py_ssize_t count,
-                              Py_ssize_t* leaves) noexcept nogil:
-    """The numbers of the leaves that up to ABREAST walks reach where every node asks whether a feature is at most the
-    split. From one walk to the next, the row is `width` numbers further, and the root is the next one (roots is 1)."""
-    cdef Py_ssize_t i
-    for i in range(count):
-        leaves[i] = root + i * roots
-    finish_walks(x, width, nodes, missing, count, leaves)
+cdef inline Py_ssize_t after(const number* x, const Parts* f, Py_ssize_t place) noexcept nogil:
+    """The node after one that compares in any way; a leaf itself."""
+    cdef const TreeNode* node = &f.nodes[place]
+    cdef Py_ssize_t leaf = node.feature >> 31               # all bits, or none
+    cdef number v = x[node.feature & ~leaf]
+    cdef bint chosen = holds(f.modes[place], v, node, f, place) or f.missing[place] and v != v
+    return place if leaf else node.left + (not chosen)
 
 
 cdef inline void finish_walks(const number* x, Py_ssize_t width, const TreeNode* nodes, const uint8_t* missing,
                               Py_ssize_t count, Py_ssize_t* places) noexcept nogil:
-    """Replaces the places of up to ABREAST walks by the numbers of the leaves that they reach."""
+    """Replaces the places of up to ABREAST walks by the leaves that they reach, where every node asks whether a feature
+    is at most the split. From one walk to the next, the row is `width` numbers further."""
     cdef Py_ssize_t i
     cdef int32_t ended = -1
     if count == ABREAST:
@@ -221,47 +206,39 @@ cdef inline void finish_walks(const number* x, Py_ssize_t width, const TreeNode*
     for i in range(count):
         while nodes[places[i]].feature >= 0:
             places[i] = following(x + i * width, nodes, missing, places[i])
-        places[i] = nodes[places[i]].left
 
 
-cdef inline Py_ssize_t after(const number* x, const Parts* f, Py_ssize_t place) noexcept nogil:
-    """The node after one that compares in any way; a leaf itself."""
-    cdef const TreeNode* node = &f.nodes[place]
-    cdef Py_ssize_t leaf = node.feature >> 31               # all bits, or none
-    cdef number v = x[node.feature & ~leaf]
-    cdef bint chosen = holds(f.modes[place], v, node, f, place) or f.missing[place] and v != v
-    return place if leaf else node.left + (not chosen)
-
-
-cdef void walk(const number* x, Py_ssize_t width, Py_ssize_t root, Py_ssize_t roots, Py_ssize_t rows,
-               const Parts* f, Py_ssize_t* leaves) noexcept nogil:
-    """The same as walk_abreast for comparisons of all kinds."""
+cdef void finish_any(const number* x, Py_ssize_t width, const Parts* f, Py_ssize_t count,
+                     Py_ssize_t* places) noexcept nogil:
+    """The same for comparisons of all kinds."""
     cdef Py_ssize_t i
-    for i in range(rows):
-        leaves[i] = root + i * roots
-    finish_any(x, width, rows, f, leaves)
-
-
-cdef void finish_any(const number* x, Py_ssize_t width, Py_ssize_t rows, const Parts* f,
-                     Py_ssize_t* leaves) noexcept nogil:
-    """The same as finish_walks for comparisons of all kinds."""
-    cdef Py_ssize_t i
-    cdef int32_t ended = -1 if rows < ABREAST else 0
-    if f.masks and rows == ABREAST:
+    cdef int32_t ended = -1 if count < ABREAST else 0
+    if f.masks and count == ABREAST:
         if number is float:
-            gg_walk_masks_single(x, width, f.nodes, f.modes, f.missing, leaves)
+            gg_walk_masks_single(x, width, f.nodes, f.modes, f.missing, places)
         else:
-            gg_walk_masks_double(x, width, f.nodes, f.modes, f.missing, leaves)
-        ended = -1
+            gg_walk_masks_double(x, width, f.nodes, f.modes, f.missing, places)
+        return
     while ended >= 0:
         ended = -1
         for i in range(ABREAST):
-            leaves[i] = after(x + i * width, f, leaves[i])
-            ended &= f.nodes[leaves[i]].feature
-    for i in range(rows):
-        while f.nodes[leaves[i]].feature >= 0:
-            leaves[i] = after(x + i * width, f, leaves[i])
-        leaves[i] = f.nodes[leaves[i]].left
+            places[i] = after(x + i * width, f, places[i])
+            ended &= f.nodes[places[i]].feature
+    for i in range(count):
+        while f.nodes[places[i]].feature >= 0:
+            places[i] = after(x + i * width, f, places[i])
+
+
+cdef inline void finish_from(const number* x, Py_ssize_t width, const Parts* f, const uint8_t* missing,
+                             Py_ssize_t count, Py_ssize_t* places) noexcept nogil:
+    """Replaces the places of up to ABREAST walks by the numbers of the leaves that they reach."""
+    cdef Py_ssize_t i
+    if f.modes != NULL:
+        finish_any(x, width, f, count, places)
+    else:
+        finish_walks(x, width, f.nodes, missing, count, places)
+    for i in range(count):
+        places[i] = f.nodes[places[i]].left
 
 
 cdef class Forest:
@@ -298,7 +275,6 @@ cdef class Forest:
         self.members, self.first, self.targets, self.weights = members, first, targets, weights
         f.nodes, f.first, f.trees, f.aggregate, f.factor = &self.nodes[0], &self.first[0], trees, aggregate, 1
         f.modes = &self.modes[0] if len(modes) else NULL
-        f.masks = all(mode in (LEQ, BITS) for mode in np.unique(modes))
         f.missing = &self.missing[0] if len(missing) else NULL
         f.sets = &self.sets[0] if len(sets) else NULL
         f.members = &self.members[0] if len(members) else NULL
@@ -317,7 +293,7 @@ cdef class Forest:
         cdef Parts* f = &self.parts
         if levels is not None:
             self.tops, self.exits, self.levels = tops, exits, levels
-            f.tops, f.exits, f.levels = &self.tops[0], &self.exits[0], &self.levels[0]
+            f.tops, f.exits, f.levels, f.masks = &self.tops[0], &self.exits[0], &self.levels[0], f.modes != NULL
             if len(ways):
                 self.ways = ways
                 f.ways = &self.ways[0]
@@ -402,21 +378,11 @@ cdef inline void descend(const Parts* f, const number* x, Py_ssize_t width, bint
     """
     cdef const TreeNode* nodes = f.tops + top - tree
     cdef const int32_t* exits = f.exits + top
-    cdef const uint8_t* ways = f.ways + top - tree if f.ways != NULL else NULL
+    cdef const uint8_t* ways = f.ways + top - tree if f.masks or missing else NULL
     if number is float:
-        if f.modes != NULL:
-            gg_descend_masks_single(x, width, nodes, ways, exits, levels, places)
-        elif missing:
-            gg_descend_ways_single(x, width, nodes, ways, exits, levels, places)
-        else:
-            gg_descend_single(x, width, nodes, ways, exits, levels, places)
+        gg_descend_single(x, width, nodes, ways, f.masks, exits, levels, places)
     else:
-        if f.modes != NULL:
-            gg_descend_masks_double(x, width, nodes, ways, exits, levels, places)
-        elif missing:
-            gg_descend_ways_double(x, width, nodes, ways, exits, levels, places)
-        else:
-            gg_descend_double(x, width, nodes, ways, exits, levels, places)
+        gg_descend_double(x, width, nodes, ways, f.masks, exits, levels, places)
 
 
 cdef bint some_nan(const number* x, Py_ssize_t n) noexcept nogil:
@@ -438,10 +404,9 @@ cdef void add_rows(const Parts* f, const number* x, Py_ssize_t width, Py_ssize_t
     if count == 1:                              # a row goes through several trees at a time
         while tree < f.trees:
             rows = min(<Py_ssize_t>ABREAST, f.trees - tree)
-            if f.modes != NULL:
-                walk(x, 0, tree, 1, rows, f, leaves)
-            else:
-                walk_abreast(x, 0, tree, 1, f.nodes, missing, rows, leaves)
+            for i in range(rows):
+                leaves[i] = tree + i
+            finish_from(x, 0, f, missing, rows, leaves)
             for i in range(rows):
                 gather(f, leaves[i], out)
             tree += rows
@@ -454,14 +419,10 @@ cdef void add_rows(const Parts* f, const number* x, Py_ssize_t width, Py_ssize_t
                 rows = min(<Py_ssize_t>ABREAST, stop - row)
                 if rows == ABREAST and levels:
                     descend(f, x + row * width, width, missing != NULL, top, tree, levels, leaves)
-                    if f.modes != NULL:
-                        finish_any(x + row * width, width, rows, f, leaves)
-                    else:
-                        finish_walks(x + row * width, width, f.nodes, missing, rows, leaves)
-                elif f.modes != NULL:
-                    walk(x + row * width, width, tree, 0, rows, f, leaves)
                 else:
-                    walk_abreast(x + row * width, width, tree, 0, f.nodes, missing, rows, leaves)
+                    for i in range(rows):
+                        leaves[i] = tree
+                finish_from(x + row * width, width, f, missing, rows, leaves)
                 gather_rows(f, leaves, rows, out + row * columns, columns)
                 row += rows
             top += 1 << levels
