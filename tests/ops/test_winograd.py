@@ -1,4 +1,4 @@
-"""Winograd's F(2x2, 3x3) and F(4x4, 3x3): convolutions of another way of computing."""
+"""Winograd's F(2x2, 3x3), F(4x4, 3x3), F(4, 3) and F(4, 5): convolutions of another way of computing."""
 
 import numpy as np
 import pytest
@@ -62,20 +62,26 @@ def test_winograd_with_a_dilation_along_y(name, image, squares):
             np.testing.assert_array_equal(convolved(ctx, w, x, places, threads, squares, *tail), found)
 
 
-# width, height, channels of the input and the output, images, taps, padding
-LINES = [(508, 1, 64, 64, 1, 5, 0), (300, 4, 70, 61, 2, 3, 1), (61, 9, 49, 54, 1, 5, 3), (1500, 1, 300, 26, 1, 5, 2),
-         (262, 5, 210, 80, 1, 3, 0)]  # fmt: skip
+# width, height, channels of the input and the output, images, taps, padding, dilation
+LINES = [(508, 1, 64, 64, 1, (5, 1), (0, 0), (1, 1)), (300, 4, 70, 61, 2, (3, 1), (1, 0), (1, 1)),
+         (61, 9, 49, 54, 1, (5, 1), (3, 0), (1, 1)), (1500, 1, 300, 26, 1, (5, 1), (2, 0), (1, 1)),
+         (262, 5, 210, 80, 1, (3, 1), (1, 0), (1, 1)), (61, 45, 48, 50, 1, (5, 5), (2, 2), (1, 1)),
+         (61, 45, 40, 50, 2, (5, 5), (6, 6), (3, 3)), (1400, 7, 70, 33, 1, (5, 3), (2, 1), (1, 1)),
+         (64, 23, 33, 40, 1, (3, 3), (5, 4), (4, 4)), (48, 22, 64, 44, 1, (3, 3), (12, 6), (12, 6)),
+         (41, 20, 37, 42, 2, (5, 2), (3, 0), (2, 5)), (278, 1, 100, 110, 1, (3, 1), (7, 0), (7, 1)),
+         (70, 9, 64, 64, 1, (5, 7), (2, 3), (1, 1))]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("name", ISAS)
 def test_winograd_along_one_axis(name, line):
-    width, height, channels, out, images, taps, padding = line
+    width, height, channels, out, images, taps, padding, dilation = line
     with isa(name), context() as ctx:
-        r, places = Random(width), (1, 1, padding, 0, 1, 1)
-        kernel, data, shift = r(taps, 1, channels, out), r(width, height, channels, images), r(out, 1, 1, 1)
+        r, places = Random(width), (1, 1, *padding, *dilation)
+        kernel, data, shift = r(*taps, channels, out), r(width, height, channels, images), r(out, 1, 1, 1)
         w, x, bias = (tensor(ctx, v, "F32") for v in (kernel, data, shift))
-        want = correlate(kernel, data, [1, 1], [padding, 0], [1, 1])
+        assert ggml.ext.conv_algorithm(ggml.ext.conv_2d(ctx, w, x, *places, winograd=4)) == "winograd_line"
+        want = correlate(kernel, data, [1, 1], padding, dilation)
         found = convolved(ctx, w, x, places, 1, 4)
         assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
         assert (found != convolved(ctx, w, x, places, 1, 0)).any()  # another way of computing it
@@ -86,19 +92,20 @@ def test_winograd_along_one_axis(name, line):
         assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
         columns = ggml.ggml_permute(ctx, tensor(ctx, np.swapaxes(data, 2, 3), "F16"), 1, 0, 2, 3)
         half = tensor(ctx, kernel, "F16")
-        want = correlate(load(half), load(columns), [1, 1], [padding, 0], [1, 1])
+        want = correlate(load(half), load(columns), [1, 1], padding, dilation)
         found = convolved(ctx, half, columns, places, 2, 4)
         assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
 
 
-@pytest.mark.parametrize("taps", [3, 5])
+@pytest.mark.parametrize(("taps", "dilation"), [((3, 1), 1), ((5, 1), 1), ((5, 5), 1), ((3, 3), 2), ((5, 5), 2)])
 @pytest.mark.parametrize("name", ISAS)
-def test_winograd_along_one_axis_with_infinities(name, taps):
+def test_winograd_along_one_axis_with_infinities(name, taps, dilation):
     with isa(name), context() as ctx:
         r = Random(4)
-        kernel, data = r(taps, 1, 70, 60), r(270, 2, 70, 2)
-        data[1, 5, 1, 100], data[0, 3, 0, 259], kernel[20, 5, 0, 1] = np.inf, np.nan, -np.inf
-        w, x, places = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32"), (1, 1, 1, 0, 1, 1)
+        kernel, data = r(*taps, 70, 60), r(150, 24, 70, 2)
+        data[1, 5, 1, 100], data[0, 3, 0, 139], kernel[20, 5, 0, 1] = np.inf, np.nan, -np.inf
+        w, x, places = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32"), (1, 1, 1, 0, dilation, dilation)
+        assert ggml.ext.conv_algorithm(ggml.ext.conv_2d(ctx, w, x, *places, winograd=4)) == "winograd_line"
         want = convolved(ctx, w, x, places, 1, 0)
         for threads in (1, 3):
             found = convolved(ctx, w, x, places, threads, 4)
@@ -107,19 +114,20 @@ def test_winograd_along_one_axis_with_infinities(name, taps):
             assert np.abs(found[finite] - want[finite]).max() <= 4e-6 * np.abs(want[finite]).max()
 
 
-# squares, stride, width and height of the image, channels of the input and the output, taps, padding
-UNEVEN = [(2, 1, (24, 24), 32, 32, (3, 3), (1, 1)), (4, 1, (24, 24), 32, 32, (3, 3), (1, 1)),
-          (4, 1, (14, 14), 130, 50, (3, 3), (1, 1)), (2, 2, (64, 64), 64, 64, (3, 3), (1, 1)),
-          (4, 1, (61, 9), 49, 54, (5, 1), (2, 0)), (4, 1, (262, 5), 210, 80, (3, 1), (1, 0))]  # fmt: skip
+# squares, stride, width and height of the image, channels of the input and the output, taps, padding, dilation
+UNEVEN = [(2, 1, (24, 24), 32, 32, (3, 3), (1, 1), 1), (4, 1, (24, 24), 32, 32, (3, 3), (1, 1), 1),
+          (4, 1, (14, 14), 130, 50, (3, 3), (1, 1), 1), (2, 2, (64, 64), 64, 64, (3, 3), (1, 1), 1),
+          (4, 1, (61, 9), 49, 54, (5, 1), (2, 0), 1), (4, 1, (262, 5), 210, 80, (3, 1), (1, 0), 1),
+          (4, 1, (61, 45), 40, 50, (5, 5), (6, 6), 3), (4, 1, (64, 23), 33, 40, (3, 3), (5, 4), 4)]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", [1e3, 1e6])
 @pytest.mark.parametrize("case", range(len(UNEVEN)))
 @pytest.mark.parametrize("name", ISAS)
 def test_a_large_pixel_changes_no_results_that_do_not_read_it(name, case, value):
-    squares, stride, (width, height), channels, out, taps, padding = UNEVEN[case]
+    squares, stride, (width, height), channels, out, taps, padding, dilation = UNEVEN[case]
     with isa(name), context() as ctx:
-        r, places = Random(case), (stride, stride, *padding, 1, 1)
+        r, places = Random(case), (stride, stride, *padding, dilation, dilation)
         kernel = r(*taps, channels, out)
         w = tensor(ctx, kernel, "F32")
         for x, y in ((0, 0), (width // 2, height // 2), (width - 1, height - 2)):
@@ -127,11 +135,11 @@ def test_a_large_pixel_changes_no_results_that_do_not_read_it(name, case, value)
             data[1, 7, y, x] = value
             image = tensor(ctx, data, "F32")
             reads = correlate(np.ones((1, 1, *kernel.shape[2:])), (np.abs(data) == abs(value)).any(1, keepdims=True),
-                              [stride] * 2, padding, [1, 1]) > 0  # fmt: skip
+                              [stride] * 2, padding, [dilation] * 2) > 0  # fmt: skip
             reads = np.broadcast_to(reads, (2, out, *reads.shape[2:]))
             node = ggml.ext.conv_2d(ctx, w, image, *places, winograd=squares)
             assert ggml.ext.conv_algorithm(node).startswith("winograd")
-            want = correlate(kernel, data, [stride] * 2, padding, [1, 1])
+            want = correlate(kernel, data, [stride] * 2, padding, [dilation] * 2)
             found = convolved(ctx, w, image, places, 2, squares)
             for part in (reads, ~reads):
                 assert np.abs(found - want)[part].max() <= 4e-6 * np.abs(want[part]).max()
@@ -184,10 +192,10 @@ def test_winograd_with_other_types_and_layouts(name, squares, stride):
 def test_other_convolutions_are_sums_of_all_products():
     with context() as ctx:
         r = Random(3)
-        x, w, wide = (tensor(ctx, v, "F32") for v in (r(24, 24, 32, 1), r(3, 3, 32, 32), r(5, 5, 32, 32)))
+        x, w, wide = (tensor(ctx, v, "F32") for v in (r(24, 24, 32, 1), r(3, 3, 32, 32), r(7, 7, 32, 32)))
         line = tensor(ctx, r(5, 1, 32, 32), "F32")
-        others = ((w, (3, 3, 1, 1, 1, 1)), (w, (2, 1, 1, 1, 1, 1)), (w, (1, 1, 2, 2, 2, 2)), (wide, PLAIN),
-                  (line, (2, 1, 0, 0, 1, 1)), (line, (1, 1, 0, 0, 2, 1)))  # fmt: skip
+        others = ((w, (3, 3, 1, 1, 1, 1)), (w, (2, 1, 1, 1, 1, 1)), (w, (1, 1, 9, 9, 9, 9)), (wide, PLAIN),
+                  (line, (2, 1, 0, 0, 1, 1)), (line, (1, 2, 0, 0, 1, 1)))  # fmt: skip
         for kernel, places in others:
             np.testing.assert_array_equal(
                 convolved(ctx, kernel, x, places, 2, 4), convolved(ctx, kernel, x, places, 2, 0))  # fmt: skip

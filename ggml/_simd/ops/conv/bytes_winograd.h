@@ -26,12 +26,12 @@ static bool bytes_winograd_fits(const conv_plan *p, void *part) {
     const int64_t largest = 36 * v->c * (128 + llabs(q->w_offset)) * 255;       /* four times a sum */
     if (winograd_most(p) < 2 || largest > INT32_MAX || v->to[0] != sizeof(float)
         || v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
-    *s = (winograd){.products = 16, .across = gg_ceil_div(ax[0].out, 2), .down = gg_ceil_div(ax[1].out, 2)};
+    *s = (winograd){.products = 16, .taps = 1, .across = gg_ceil_div(ax[0].out, 2), .down = gg_ceil_div(ax[1].out, 2)};
     const int64_t fit = SQUARES_WORDS / s->products / q->words / s->across;        /* rows of squares */
     if (fit < 1) return false;
     s->strips = gg_ceil_div(s->down, fit);
     const int64_t rows = gg_ceil_div(s->down, s->strips);
-    s->plane = gg_ceil_div(rows * s->across, MR) * MR, s->lines = (2 * rows + 2) * q->width + 4 * VW;
+    s->plane = s->windows = gg_ceil_div(rows * s->across, MR) * MR, s->lines = (2 * rows + 2) * q->width + 4 * VW;
     winograd_sizes(s, q->words, q->columns, SQUARES_N);
     /* cycles for each image: of the products, of the transforms of the input, the sums and the kernel */
     const double words = (double)q->words, columns = (double)q->columns;

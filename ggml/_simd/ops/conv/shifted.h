@@ -14,12 +14,17 @@ enum {
     SHIFTED_TILES = SHIFTED_PLACES / (SHIFTED_V * VW),
     SHIFTED_LANES = SHIFTED_V * VW,
     SHIFTED_K = SHIFTED_V == 2 ? 192 : 288,     /* taps of a block of input channels, about, and */
-    SHIFTED_PACKED_K = SHIFTED_V == 2 ? 192 : 144,      /* the same if tiles are packed: one stays in the L1 cache */
+    SHIFTED_PACKED_K = SHIFTED_V == 2 ? 384 : 144,      /* the same if tiles are packed: one, which stays in L1, or */
+    SHIFTED_TOGETHER = SHIFTED_V == 2 ? 16 : 1,         /* so many together at most, of so many floats, which stay in */
+    SHIFTED_PACKED_FLOATS = 32 << 10,                   /* the L2 cache: rows of the result get longer runs */
+    SHIFTED_MOST = SHIFTED_TILES < SHIFTED_TOGETHER ? SHIFTED_TOGETHER : SHIFTED_TILES,
     SHIFTED_PACKED = SHIFTED_V == 2 ? 60 : 96,  /* output channels for which tiles are packed: those that are not lie
                                      * in so many lines and pages that reading them for each group takes longer */
+    SHIFTED_SPREAD = 24,            /* the same if the channels are crowded, and several tiles are packed together */
     SHIFTED_REST = VW < 8 ? 0 : VW / 4,         /* most positions for which products along k take less time than
                                      * another vector, */
     SHIFTED_REST_K = 4 * VW,        /* if there are so many taps */
+    SHIFTED_DEPTH = SHIFTED_PACKED_K < SHIFTED_K ? SHIFTED_K : SHIFTED_PACKED_K,
     SHIFTED_LINE = 16,              /* taps between prefetches */
     SHIFTED_FLOATS = 80 << 10,      /* of the copies of a block, so that these stay in the L2 cache */
     SHIFTED_TAPS = 16,              /* most columns of taps, and copies for rows */
@@ -41,16 +46,17 @@ typedef struct shifted {
     int64_t rest;                   /* positions behind the last whole vector whose sums are computed by shifted_rest */
     bool in_place;                  /* elements need not be copied */
     bool packs;                     /* tiles are packed */
+    int64_t together;               /* tiles that are computed before the next output channels */
 } shifted;
 
-/* Whether a tap reads neighbouring positions from neighbouring floats. */
-static bool shifted_in_place(const patches *v, const gemm *g) {
+/* Whether a tap reads neighbouring positions from neighbouring floats. crowded: channels may share few sets of L1. */
+static bool shifted_in_place(const patches *v, const gemm *g, bool crowded) {
     const patch_axis *ax = v->ax;
     for (int i = 0; i < 2; i++)
         if (ax[i].taps != 1 || ax[i].stride != 1 || ax[i].base || ax[i].in != ax[i].out) return false;
     return g->a.type == GGML_TYPE_F32 && v->nb[0] == sizeof(float) && v->nb[1] == sizeof(float) * (size_t)ax[0].in
-        && v->nb_c % sizeof(float) == 0 && v->nb_c % SHIFTED_CROWDED && v->nb_c <= INT32_MAX / SHIFTED_K
-        && v->nb_c >= v->nb[1] * (size_t)ax[1].in;
+        && v->nb_c % sizeof(float) == 0 && (crowded || v->nb_c % SHIFTED_CROWDED)
+        && v->nb_c <= INT32_MAX / SHIFTED_DEPTH && v->nb_c >= v->nb[1] * (size_t)ax[1].in;
 }
 
 /* Small images of one dimension become the rows of one image, as whole vectors of an image would be few. */
@@ -94,7 +100,7 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     if (ax[0].dilation < 0 || ax[1].dilation < 0 || ax[0].taps > SHIFTED_TAPS || ax[0].out * ax[1].out < 2 * VW
         || v->to[0] != sizeof(float) || !g->c_n) return false;
     if (!s->apart && v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
-    s->in_place = shifted_in_place(v, g);
+    s->in_place = shifted_in_place(v, g, SHIFTED_TOGETHER > 1 && g->n >= SHIFTED_SPREAD);
     if (s->in_place && !s->apart) shifted_flatten(v);
     s->remainders = gg_min(ax[1].stride, patch_extent(&ax[1]) + 1);
     s->halo = patch_extent(&ax[1]) / ax[1].stride;
@@ -118,7 +124,10 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     s->rows = gg_ceil_div(ax[1].out, s->strips);
     s->plane = (s->rows + s->halo) * ax[0].out;
     s->chunks = gg_max(gg_min(gg_ceil_div(nth, s->strips * v->n), g->n / SHIFTED_CHANNELS), 1);
-    s->packs = g->n / s->chunks >= SHIFTED_PACKED;
+    const bool crowded = s->in_place && v->nb_c % SHIFTED_CROWDED == 0;
+    s->packs = crowded || g->n / s->chunks >= SHIFTED_PACKED;
+    const int64_t fill = SHIFTED_PACKED_FLOATS / (s->depth * taps * SHIFTED_LANES);
+    s->together = s->packs ? gg_min(gg_max(fill, 1), SHIFTED_TOGETHER) : SHIFTED_TILES;
     return true;
 }
 
@@ -312,13 +321,20 @@ static void shifted_block(const patches *v, const gemm *g, const shifted *s, int
 /* The offsets of each tap in the copies, in the input where it is read in place, and in a packed tile. */
 typedef struct shifted_offsets { int32_t *copies, *input, *tile; } shifted_offsets;
 
-/* Packs the elements that n taps read for a tile of some vectors of positions. */
-static inline void shifted_pack(int64_t n, const int32_t *at, const float *x, int64_t vectors, float *tile) {
-    for (int64_t k = 0; k < n; k++, tile += SHIFTED_LANES)
-        for (int64_t i = 0; i < vectors; i++) vf_store(tile + i * VW, vf_load(x + at[k] + i * VW));
+/* Packs the elements that n taps read for `count` tiles, which begin at the vectors `first`; it has the last one's end,
+ * too. */
+static inline void shifted_pack(int64_t n, const int32_t *at, const float *x, const int32_t *first, int64_t count,
+                                float *tiles) {
+    for (int64_t k = 0; k < n; k++, tiles += SHIFTED_LANES) {
+        const float *const from = x + at[k];
+        float *to = tiles;
+        for (int64_t t = 0; t < count; t++, to += n * SHIFTED_LANES)
+            for (int32_t i = first[t]; i < first[t + 1]; i++)
+                vf_store(to + (i - first[t]) * VW, vf_load(from + i * VW));
+    }
 }
 
-/* Memory of a thread: the copies, a packed tile, the elements of positions behind the last whole vector, a converted
+/* Memory of a thread: the copies, packed tiles, the elements of positions behind the last whole vector, a converted
  * kernel, and the results of a strip if they lie apart. */
 typedef struct shifted_room { float *copies, *tile, *one, *kernel, *results; } shifted_room;
 
@@ -353,20 +369,19 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         for (int64_t k = 0; k < depth * taps && s->rest; k++)
             for (int64_t r = 0; r < s->rest; r++) room->one[r * depth * taps + k] = from[offsets[k] + places + r];
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
-            t1 = s->packs ? t0 + 1 : gg_min(t0 + SHIFTED_TILES, tiles);
-            if (s->packs) {
-                const int64_t i = vectors * t0 / tiles;
-                shifted_pack(depth * taps, offsets, from + i * VW, vectors * t1 / tiles - i, room->tile);
-            }
+            t1 = gg_min(t0 + s->together, tiles);
+            int32_t begin[SHIFTED_MOST + 1];
+            for (int64_t t = t0; t <= t1; t++) begin[t - t0] = (int32_t)(vectors * t / tiles);
+            if (s->packs) shifted_pack(depth * taps, offsets, from, begin, t1 - t0, room->tile);
             for (int64_t q = 0; q < groups; q++) {
                 const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
                 const shifted_end end = {tail->bias ? tail->bias + j0 + j : zeros, relu ? 0 : -GG_INF, hardswish};
-                for (int64_t t = t0; t < t1; t++) {
-                    const int64_t i = vectors * t / tiles, p = i * VW, wide = vectors * (t + 1) / tiles - i;
+                for (int64_t t = 0; t < t1 - t0; t++) {
+                    const int64_t p = begin[t] * VW, wide = begin[t + 1] - begin[t];
                     const int left = (int)gg_min(places - p - (wide - 1) * VW, VW);
-                    shifted_table[wide][few](depth * taps, s->packs ? at->tile : offsets,
-                                             s->packs ? room->tile : from + p, w + j * ldw, ldw, out + j * ldo + p, ldo,
-                                             left, c > 0, last && in_tile ? &end : NULL);
+                    const float *const x = s->packs ? room->tile + t * depth * taps * SHIFTED_LANES : from + p;
+                    shifted_table[wide][few](depth * taps, s->packs ? at->tile : offsets, x, w + j * ldw, ldw,
+                                             out + j * ldo + p, ldo, left, c > 0, last && in_tile ? &end : NULL);
                 }
                 if (SHIFTED_REST > 0 && t1 == tiles && s->rest)
                     shifted_rest(s->rest, few, depth * taps, room->one, w + j * ldw, ldw, out + j * ldo + places, ldo,
@@ -393,8 +408,8 @@ static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part
     const patch_axis *ax = v->ax;
     const int64_t taps = ax[0].taps * ax[1].taps, deep = s->depth * taps, each = gg_ceil_div(g->n, s->chunks);
     const int64_t sizes[] = {
-        s->depth * ax[0].taps * s->remainders * s->plane + VW, s->packs ? deep * SHIFTED_LANES : 0, s->rest * deep,
-        g->b.type == GGML_TYPE_F32 ? 0 : each * deep, s->apart ? each * s->rows * ax[0].out : 0,
+        s->depth * ax[0].taps * s->remainders * s->plane + VW, s->packs ? s->together * deep * SHIFTED_LANES : 0,
+        s->rest * deep, g->b.type == GGML_TYPE_F32 ? 0 : each * deep, s->apart ? each * s->rows * ax[0].out : 0,
     };
     int64_t size = 0;
     for (int i = 0; i < 5; i++) size += sizes[i];

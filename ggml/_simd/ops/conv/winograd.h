@@ -51,8 +51,11 @@ struct winograd {
     int transformed;                /* products of the transformed kernel */
     int64_t phases;                 /* the dilation along y: so many images, whose rows alternate */
     int64_t across, down;           /* squares in a row of an image, rows of squares */
-    int64_t segments;               /* of a line: of a row of the image, in the place of rows of squares */
-    int64_t strips, plane;          /* tasks of an image; floats for the squares of one channel of a strip */
+    int64_t taps;                   /* rows of them that a product adds up: those of a line, 1 of squares */
+    int64_t segments, beside;       /* of a row of the image, where a line has no squares; windows that follow each
+                                     * other in a segment, or in one of the rows that a dilation makes of it */
+    int64_t strips, plane;          /* tasks of an image; floats for the squares of one channel of a strip, */
+    int64_t windows;                /* and for all that they read: of a line, those of lower taps, too */
     int64_t width, height;          /* the most positions of a part */
     bool joined;                    /* a vector has the squares of several rows, of 4 x 4 positions */
     int64_t blocks, each;           /* of output channels that are transformed together, so many of them */
@@ -61,9 +64,10 @@ struct winograd {
     int64_t input, sums;            /* floats of one of the products: of the transformed input, of a block's sums */
     int64_t line, lines;            /* floats of a padded row of the input, and of all that a task needs */
     int64_t pitch, energies;        /* floats of a row of energies (winograd_even), and of all rows of a strip */
+    int64_t packed;                 /* floats of a packed tile of a line */
     int64_t room;                   /* floats for the lines, or for a product of panels; energies follow */
     int64_t kernels;                /* floats of one of the products of the transformed kernel */
-    const float *kernel;            /* that kernel: products, output channels, input channels */
+    const float *kernel;            /* that kernel: products, output channels, rows of taps, input channels */
     /* transforms output channel j of the kernel, to `to` in each product; room: floats for its taps */
     void (*transform)(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to);
     /* computes a task. x: the transformed input, which is there if the task is ready; the sums, and lines of the input
@@ -111,10 +115,11 @@ static int64_t winograd_strips(const patches *v, winograd *s) {
 /* n floats or more: an odd number of cache lines, so that the elements of a window lie in different sets of L1. */
 static inline int64_t winograd_apart(int64_t n) { return (gg_ceil_div(n, 16) | 1) * 16; }
 
-/* What follows from the plane, c input channels, and n output channels that are transformed in blocks of `each`. */
+/* What follows from the plane and the windows, c input channels, and n output channels that are transformed in blocks
+ * of `each`. */
 static void winograd_sizes(winograd *s, int64_t c, int64_t n, int64_t each) {
-    s->blocks = gg_ceil_div(n, each), s->each = each, s->kernels = winograd_apart(c * (s->near ? each : n));
-    s->input = winograd_apart(c * s->plane + VW), s->sums = winograd_apart(each * s->plane + VW);
+    s->blocks = gg_ceil_div(n, each), s->each = each, s->kernels = winograd_apart(c * s->taps * (s->near ? each : n));
+    s->input = winograd_apart(c * s->windows + VW), s->sums = winograd_apart(each * s->plane + VW);
 }
 
 /* Output channels of a block whose transformed kernel stays in the L2 cache with the input. */
@@ -137,9 +142,10 @@ static double winograd_squares(const patches *v, const gemm *g, int m, int threa
     const int64_t phases = v->ax[1].dilation, height = gg_ceil_div(v->ax[1].out, phases);
     *s = (winograd){.m = m, .stride = stride, .step = m * stride, .side = side, .products = side * side,
                     .transformed = (m + 2) * (m + 2), .phases = phases, .across = gg_ceil_div(v->ax[0].out, m),
-                    .down = gg_ceil_div(height, m)};
+                    .down = gg_ceil_div(height, m), .taps = 1};
     const int64_t vectors = winograd_strips(v, s);
     if (!vectors) return 0;
+    s->windows = s->plane;
     const int64_t strips = s->strips * v->n * phases;
     s->near = strips == 1 || (strips == 2 && threads > 1);
     if (strips > 1 && v->c > WINOGRAD_KERNEL / s->transformed / g->n) return 0;
@@ -454,7 +460,8 @@ static inline int winograd_which(const winograd *s, int i) {
     return gg_min(i / s->side, s->m + 1) * (s->m + 2) + gg_min(i % s->side, s->m + 1);
 }
 
-/* One of the products of n output channels: the sums over c input channels of `vectors` vectors of windows. */
+/* One of the products of n output channels: the sums over c rows of taps of input channels of `vectors` vectors of
+ * windows. */
 static void winograd_products(const float *kernel, const float *x, int64_t c, int64_t n, int64_t vectors, int64_t tiles,
                               const int32_t *at, float *sums, int64_t plane) {
     const int64_t most = vectors == 1 ? SHIFTED_NARROW_N : SHIFTED_N;
@@ -615,14 +622,15 @@ static int winograd_run(const gg_work *w, const conv_plan *plan, const void *par
     const int64_t room = gg_max(s->lines, gemm_scratch_floats(&most.g, &most.tiling));
     const int64_t plane = s->phases > 1 ? s->width * s->height : 0;
     const int64_t block = s->near ? g->k + s->transformed * s->kernels : 0;
-    const int64_t floats = s->products * (s->input + s->sums) + room + s->energies + block + plane;
-    float *const x = gg_scratch((size_t)(floats + v->c) * sizeof *x);
+    const int64_t floats = s->products * (s->input + s->sums) + room + s->energies + s->packed + block + plane;
+    const int64_t depth = v->c * s->taps;
+    float *const x = gg_scratch((size_t)(floats + depth) * sizeof *x);
     for (int64_t j = g->n * w->ith / w->nth; x && !s->near && j < g->n * (w->ith + 1) / w->nth; j++)
-        s->transform(v, g, s, j, x, (float *)w->wdata + j * v->c);
+        s->transform(v, g, s, j, x, (float *)w->wdata + j * depth);
     if (!s->near) gg_barrier(w);
     if (!x) return conv_memory(plan->dst);
     int32_t *const at = (int32_t *)(x + floats);
-    for (int64_t c = 0; c < v->c; c++) at[c] = (int32_t)(c * s->plane);
+    for (int64_t k = 0; k < depth; k++) at[k] = (int32_t)(k % v->c * s->windows + k / v->c * s->across);
     s->kernel = w->wdata, s->room = room;
     winograd_piece task = winograd_pieces(w, s->strips, v->n * s->phases, s->blocks);
     while (winograd_claim(w, &task)) s->compute(v, g, s, &task, at, x);

@@ -1,6 +1,9 @@
-/* Convolutions along x with 3 or 5 taps by F(4, 3) and F(4, 5), as winograd.h explains: 6 multiplications instead of 12
- * and 8 instead of 20 for four positions beside each other, which take the place of a square. A row is divided into
- * segments, which take the place of rows of squares.
+/* Convolutions with 3 or 5 taps along x by F(4, 3) and F(4, 5), as winograd.h explains: 6 multiplications instead of 12
+ * and 8 instead of 20 for four positions beside each other, which take the place of a square. The products of all rows
+ * of taps are added before they become positions. A long row is divided into segments; strips are rows of a segment.
+ *
+ * A dilation along x makes so many rows of one, whose elements alternate: their windows follow each other. A dilation
+ * along y makes images, as in winograd.h.
  *
  * The points of F(4, 5) are 0, 1/2, 1, 2, the negative ones, and infinity. Its rounding errors are about twice those of
  * the sums of all products (for random data of 256 channels). */
@@ -11,6 +14,7 @@
 enum {
     LINE_M = 4,                     /* positions that are computed together */
     LINE_SIDE = 8,                  /* the most products of them */
+    LINE_N = 12 * SHIFTED_N,        /* output channels of which all products are computed before the next ones */
 };
 
 /* F(taps, arguments) with taps as a constant */
@@ -69,61 +73,69 @@ GG_INLINE void line_sums(const int taps, const vf y[LINE_SIDE], vf out[WINOGRAD_
     out[3] = vf_add(vf_fma(quarter, odd1, y[7]), vf_fma(four, odd3, odd2));
 }
 
-/* Transforms the taps of output channel j; room: for those of all input channels. */
+/* Transforms the taps of output channel j, row by row; room: for those of all input channels. */
 GG_INLINE void line_kernel(const int taps, const patches *v, const gemm *g, const winograd *s, int64_t j,
                            float *room, float *to) {
-    const float *w = winograd_floats(v, g, j, room);
-    for (int64_t c = 0; c < v->c; c += VW, w += taps * VW) {
-        const int64_t n = gg_min(v->c - c, VW);
-        float lanes[5][VW] = {{0}};
-        vf x[5], u[LINE_SIDE];
-        for (int64_t l = 0; l < n; l++)
-            GG_UNROLL for (int t = 0; t < taps; t++) lanes[t][l] = w[taps * l + t];
-        GG_UNROLL for (int t = 0; t < taps; t++) x[t] = vf_load(lanes[t]);
-        line_taps(taps, x, u);
-        for (int i = 0; i < LINE_M + taps - 1; i++) st(to + i * s->kernels + c, u[i], n);
-    }
+    const float *const w = winograd_floats(v, g, j, room);
+    for (int64_t y = 0; y < s->taps; y++)
+        for (int64_t c = 0; c < v->c; c += VW) {
+            const int64_t n = gg_min(v->c - c, VW);
+            float lanes[5][VW] = {{0}};
+            vf x[5], u[LINE_SIDE];
+            for (int64_t l = 0; l < n; l++)
+                GG_UNROLL for (int t = 0; t < taps; t++) lanes[t][l] = w[((c + l) * s->taps + y) * taps + t];
+            GG_UNROLL for (int t = 0; t < taps; t++) x[t] = vf_load(lanes[t]);
+            line_taps(taps, x, u);
+            for (int i = 0; i < LINE_M + taps - 1; i++) st(to + i * s->kernels + y * v->c + c, u[i], n);
+        }
 }
 
-/* The first position of a segment, and how many it has. */
-static inline int64_t line_x(const winograd *s, int64_t segment) {
-    return segment % s->segments * s->across * LINE_M;
+/* Rows r0 .. r1-1 of the positions from x on, `width` of each. */
+typedef struct line_strip { int64_t x, width, r0, r1; } line_strip;
+static inline line_strip line_strip_of(const patches *v, const winograd *s, int64_t strip) {
+    const int64_t each = s->strips / s->segments, i = strip % each, x = strip / each * s->across * LINE_M;
+    return (line_strip){.x = x, .width = gg_min(s->width, v->ax[0].out - x), .r0 = s->down * i / each,
+                        .r1 = gg_min(s->down * (i + 1) / each, v->ax[1].out)};
 }
-static inline int64_t line_width(const patches *v, const winograd *s, int64_t segment) {
-    return gg_min(s->across * LINE_M, v->ax[0].out - line_x(s, segment));
-}
-/* Copies the elements that a segment reads of a channel, with those of the padding, to `line`. */
-static void line_load(const patches *v, const gemm *g, const winograd *s, const char *channel, int64_t segment,
+/* Copies the elements that row y of a strip reads of a channel, with those of the padding, to `line`: s->line for each
+ * of the rows that the dilation makes. */
+static void line_load(const patches *v, const gemm *g, const winograd *s, const char *channel, int64_t x, int64_t y,
                       float *line) {
-    const int64_t x = line_x(s, segment) + v->ax[0].base, y = segment / s->segments + v->ax[1].base;
-    const int64_t n = s->across * LINE_M + s->side - LINE_M;
-    if (y < 0 || y >= v->ax[1].in) memset(line, 0, (size_t)n * sizeof *line);
-    else patch_row(g->a.type, channel + y * (ptrdiff_t)v->nb[1], v->nb[0], v->ax[0].in, x, 1, n, 0, line);
+    const int64_t rows = v->ax[0].dilation;
+    y += v->ax[1].base, x += v->ax[0].base;
+    if (y < 0 || y >= v->ax[1].in) memset(line, 0, (size_t)(rows * s->line) * sizeof *line);
+    else for (int64_t i = 0; i < rows; i++, line += s->line)
+        patch_row(g->a.type, channel + y * (ptrdiff_t)v->nb[1], v->nb[0], v->ax[0].in, x + i, rows, s->line, 0, line);
 }
-/* Transforms channel c of segments u0 .. u1-1. Vectors are stored whole: what they write beyond a segment is
- * overwritten by the next segment or channel, or ignored. */
+/* Transforms channel c of a strip. Vectors are stored whole: what they write beyond a row is overwritten by the next
+ * row or channel, or ignored. */
 GG_INLINE void line_input(const int taps, const patches *v, const gemm *g, const winograd *s, int64_t image,
-                          int64_t c, int64_t u0, int64_t u1, float *energy, float *line, float *to) {
+                          int64_t c, const line_strip *strip, float *energy, float *line, float *to) {
     const char *const channel = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
-    to += c * s->plane;
-    for (int64_t u = u0; u < u1; u++) {
-        line_load(v, g, s, channel, u, line);
-        for (int64_t t = 0; t < s->across; t += VW) {
+    to += c * s->windows;
+    for (int i = 0; i < s->products; i++) vf_store(to + i * s->input + s->windows - VW, vf_zero());
+    for (int64_t r = strip->r0; r < strip->r1 + s->taps - 1; r++, to += s->across, energy += s->pitch) {
+        const float *at = line;
+        line_load(v, g, s, channel, strip->x, r, line);
+        for (int64_t t = 0, left = s->beside; t < s->across; t += VW) {
             const float *window[VW];
             vf x[2 * WINOGRAD_MOST], out[LINE_SIDE];
-            for (int l = 0; l < VW; l++) window[l] = line + LINE_M * (t + l);
+            for (int l = 0; l < VW; l++) {
+                window[l] = at, at += LINE_M;
+                if (!--left) left = s->beside, at += taps - 1;
+            }
             winograd_elements(window, 0, x);
-            vf sum = vf_load(energy + (u - u0) * s->pitch + t);
+            vf sum = vf_load(energy + t);
             GG_UNROLL for (int i = 0; i < LINE_M + taps - 1; i++) sum = vf_fma(x[i], x[i], sum);
-            vf_store(energy + (u - u0) * s->pitch + t, sum);
+            vf_store(energy + t, sum);
             line_window(taps, x, out);
-            float *p = to + (u - u0) * s->across + t;
+            float *p = to + t;
             GG_UNROLL for (int i = 0; i < LINE_M + taps - 1; i++, p += s->input) vf_store(p, out[i]);
         }
     }
 }
-/* Stores `width` positions of a segment of an output channel. Returns whether all are finite. */
-GG_INLINE bool line_output(const int taps, const winograd *s, const float *sums, int64_t width, float *y) {
+/* Stores `width` positions of a row of an output channel. Returns whether all are finite. */
+GG_INLINE bool line_positions(const int taps, const winograd *s, const float *sums, int64_t width, float *y) {
     vf test = vf_zero();
     for (int64_t t = 0; t < s->across; t += VW) {
         vf x[LINE_SIDE], out[WINOGRAD_MOST], pairs[WINOGRAD_MOST];
@@ -137,33 +149,80 @@ GG_INLINE bool line_output(const int taps, const winograd *s, const float *sums,
     }
     return !vm_any(vf_isnan(test));
 }
+/* The same for the rows that a dilation makes, whose positions alternate in y; `line` is for them. */
+GG_INLINE bool line_output(const int taps, const winograd *s, int64_t dilation, const float *sums, int64_t width,
+                           float *line, float *y) {
+    if (dilation == 1) return line_positions(taps, s, sums, width, y);
+    const bool good = line_positions(taps, s, sums, LINE_M * s->across, line);
+    for (int64_t i = 0; i < gg_min(dilation, width); i++, line += LINE_M * s->beside)
+        for (int64_t x = i, l = 0; x < width; x += dilation, l++) y[x] = line[l];
+    return good;
+}
+
+/* Like winograd_products, for several rows of taps: vectors that begin anywhere are packed, a block of k at a time.
+ * tile_at: where those of a tile are. */
+static void line_products(const float *kernel, const float *x, int64_t depth, int64_t n, int64_t vectors, int64_t tiles,
+                          const int32_t *at, const int32_t *tile_at, float *tile, float *sums, int64_t plane) {
+    const int64_t blocks = gg_ceil_div(depth, SHIFTED_PACKED_K), groups = gg_ceil_div(n, SHIFTED_N);
+    const int64_t fill = SHIFTED_PACKED_FLOATS / SHIFTED_LANES * blocks / depth;
+    const int64_t together = gg_min(gg_max(fill, 1), SHIFTED_TOGETHER);
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t k0 = depth * b / blocks, k = depth * (b + 1) / blocks - k0;
+        for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
+            int32_t first[SHIFTED_TOGETHER + 1];
+            t1 = gg_min(t0 + together, tiles);
+            for (int64_t t = t0; t <= t1; t++) first[t - t0] = (int32_t)(vectors * t / tiles);
+            shifted_pack(k, at + k0, x, first, t1 - t0, tile);
+            for (int64_t q = 0; q < groups; q++) {
+                const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
+                const float *const w = kernel + j * depth + k0;
+                for (int64_t t = 0; t < t1 - t0; t++)
+                    shifted_table[first[t + 1] - first[t]][few](k, tile_at, tile + t * k * SHIFTED_LANES, w, depth,
+                                                                sums + j * plane + first[t] * VW, plane, VW, b > 0,
+                                                                NULL);
+            }
+        }
+    }
+}
 
 /* Like winograd_task. */
-static void line_task(const patches *v, const gemm *g, const winograd *s, winograd_piece *task,
+static void line_task(const patches *all, const gemm *whole, const winograd *s, winograd_piece *task,
                       const int32_t *at, float *x) {
-    const int64_t image = task->image, u0 = winograd_first(s, task->strip), u1 = winograd_first(s, task->strip + 1);
-    const int64_t vectors = winograd_vectors(s, task->strip), tiles = gg_ceil_div(vectors, SHIFTED_V);
+    patches seen = *all, *const v = &seen;
+    gemm product = *whole, *const g = &product;
+    if (s->phases > 1) winograd_phase(task->image % s->phases, s->phases, v, g);
+    const int64_t image = task->image / s->phases, depth = v->c * s->taps;
+    const line_strip strip = line_strip_of(v, s, task->strip);
+    int32_t tile_at[SHIFTED_PACKED_K];
+    const int64_t rows = strip.r1 - strip.r0, vectors = gg_ceil_div(rows * s->across, VW),
+        tiles = gg_ceil_div(vectors, SHIFTED_V);
     float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
-    float *const energy = winograd_energies(s, task, room);
-    for (int64_t c = 0; c < v->c && !task->ready; c++) LINE(line_input, s, v, g, s, image, c, u0, u1, energy, room, x);
-    if (!task->ready) task->even = winograd_even(energy, u1 - u0, s->across, s->pitch);
+    float *const energy = winograd_energies(s, task, room), *const tile = energy + s->energies;
+    for (int i = 0; i < SHIFTED_PACKED_K; i++) tile_at[i] = i * SHIFTED_LANES;
+    if (rows < 1) return;                               /* the last phases may have a row less */
+    for (int64_t c = 0; c < v->c && !task->ready; c++)
+        LINE(line_input, s, v, g, s, image, c, &strip, energy, room, x);
+    if (!task->ready) task->even = winograd_even(energy, rows + s->taps - 1, s->across, s->pitch);
     for (int64_t j0 = task->b0 * s->each; j0 < gg_min(task->b1 * s->each, g->n); j0 += s->each) {
         const int64_t n = gg_min(s->each, g->n - j0);
-        for (int i = 0; task->even && i < s->products; i++)
-            winograd_products(s->kernel + i * s->kernels + j0 * v->c, x + i * s->input, v->c, n, vectors, tiles, at,
-                              sums + i * s->sums, s->plane);
-        for (int64_t u = u0; u < u1; u++) {
-            const int64_t first = line_x(s, u), width = line_width(v, s, u), row = u / s->segments;
-            char *const to = g->c + (size_t)image * v->to_n + (size_t)row * v->to[1] + (size_t)first * v->to[0];
+        for (int i = 0; task->even && i < s->products; i++) {
+            const float *const kernel = s->kernel + i * s->kernels + j0 * depth, *const windows = x + i * s->input;
+            float *const to = sums + i * s->sums;
+            if (s->taps == 1) winograd_products(kernel, windows, depth, n, vectors, tiles, at, to, s->plane);
+            else line_products(kernel, windows, depth, n, vectors, tiles, at, tile_at, tile, to, s->plane);
+        }
+        for (int64_t r = strip.r0; r < strip.r1; r++) {
+            char *const to = g->c + (size_t)image * v->to_n + (size_t)r * v->to[1] + (size_t)strip.x * v->to[0];
+            const float *const row = sums + (r - strip.r0) * s->across;
             bool good = task->even;
             for (int64_t j = 0; task->even && j < n; j++) {
                 float *const y = (float *)(to + (size_t)(j0 + j) * g->c_n);
-                good &= LINE(line_output, s, s, sums + j * s->plane + (u - u0) * s->across, width, y);
-                conv_finish(&v->tail, j0 + j, y, 0, 1, width);
+                good &= LINE(line_output, s, s, v->ax[0].dilation, row + j * s->plane, strip.width, room, y);
+                conv_finish(&v->tail, j0 + j, y, 0, 1, strip.width);
             }
             if (good) continue;
             winograd_part p;
-            winograd_part_make(v, g, image, first, width, row, 1, j0, n, &p);
+            winograd_part_make(v, g, image, strip.x, strip.width, r, 1, j0, n, &p);
             gemm_rows(&p.g, &p.tiling, 0, p.tiling.rows, room);
         }
     }
@@ -172,35 +231,54 @@ static void line_task(const patches *v, const gemm *g, const winograd *s, winogr
 static void line_transform(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to) {
     LINE(line_kernel, s, v, g, s, j, room, to);
 }
+/* Divides the rows into segments, if they are long, and these into strips whose transformed input has WINOGRAD_FLOATS
+ * at most; returns the most rows of a strip, 0: none fits. */
+static int64_t line_strips(const patches *v, winograd *s) {
+    const int64_t halo = s->taps - 1, fit = WINOGRAD_FLOATS / s->products / v->c;
+    const int64_t all = v->ax[0].dilation * s->beside, few = gg_max(fit / (halo + gg_min(s->down, 2 * halo + 1)), 1);
+    s->across = all;
+    if (v->ax[0].dilation == 1 && all > few)
+        s->beside = s->across = gg_min(gg_ceil_div(gg_ceil_div(all, gg_ceil_div(all, few)), VW) * VW, few / VW * VW);
+    if (s->across < 1 || s->across * (halo + 1) > fit) return 0;
+    s->segments = gg_ceil_div(all, s->across);
+    const int64_t strips = gg_ceil_div(s->down, fit / s->across - halo);
+    s->strips = strips * s->segments;
+    return gg_ceil_div(s->down, strips);
+}
 /* The plan does not depend on the number of threads. */
 static bool line_fits(const conv_plan *p, void *part) {
     const patches *const v = &p->product.seen;
     const gemm *const g = &p->product.g;
     winograd *const s = part;
     const patch_axis *ax = v->ax;
-    const int64_t taps = ax[0].taps, side = LINE_M + taps - 1;
-    if (winograd_most(p) < LINE_M || (taps != 3 && taps != 5) || ax[0].stride != 1 || ax[0].dilation != 1
-        || ax[1].taps != 1 || ax[1].stride != 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
-    if (v->c < 1 || v->n < 1 || g->n < 1 || ax[0].out < 1 || ax[1].out < 1 || !gg_is_float(g->b.type)
-        || v->to[0] != sizeof(float) || v->c > WINOGRAD_KERNEL / side / g->n) return false;
-    const int64_t all = gg_ceil_div(ax[0].out, LINE_M), fit = WINOGRAD_FLOATS / side / v->c;
-    if (fit < VW) return false;
-    int64_t across = gg_ceil_div(all, gg_ceil_div(all, fit));
-    if (across < all) across = gg_min(gg_ceil_div(across, VW) * VW, fit / VW * VW);
-    const int64_t segments = gg_ceil_div(all, across), down = segments * ax[1].out;
-    *s = (winograd){.m = LINE_M, .stride = 1, .phases = 1, .step = LINE_M, .side = (int)side, .products = (int)side,
-                    .transformed = (int)side, .across = across, .down = down, .segments = segments,
-                    .strips = gg_ceil_div(down, gg_max(fit / across, 1)),
-                    .width = gg_min(across * LINE_M, ax[0].out), .height = 1,
-                    .lines = LINE_M * (across + VW) + LINE_SIDE,
+    const int64_t taps = ax[0].taps, rows = ax[1].taps, side = LINE_M + taps - 1;
+    if (winograd_most(p) < LINE_M || (taps != 3 && taps != 5) || rows < 1 || ax[2].out != 1 || ax[2].taps != 1
+        || ax[2].base) return false;
+    for (int i = 0; i < 2; i++)
+        if (ax[i].stride != 1 || ax[i].out < 1 || ax[i].dilation < 1 || ax[i].dilation > ax[i].out) return false;
+    if (v->c < 1 || v->n < 1 || g->n < 1 || !gg_is_float(g->b.type) || v->to[0] != sizeof(float)
+        || v->c > WINOGRAD_KERNEL / side / rows / g->n) return false;
+    const int64_t phases = rows > 1 ? ax[1].dilation : 1;
+    *s = (winograd){.m = LINE_M, .stride = 1, .phases = phases, .step = LINE_M, .side = (int)side, .taps = rows,
+                    .products = (int)side, .transformed = (int)side, .down = gg_ceil_div(ax[1].out, phases),
+                    .beside = gg_ceil_div(gg_ceil_div(ax[0].out, ax[0].dilation), LINE_M),
                     .transform = line_transform, .compute = line_task};
-    s->plane = gg_ceil_div(gg_ceil_div(down, s->strips) * across, VW) * VW;
-    s->pitch = gg_ceil_div(across, VW) * VW, s->energies = gg_ceil_div(down, s->strips) * s->pitch;
-    winograd_sizes(s, v->c, g->n, WINOGRAD_N);
+    const int64_t high = line_strips(v, s), halo = rows - 1;
+    if (!high) return false;
+    s->width = gg_min(s->segments > 1 ? s->across * LINE_M : ax[0].out, ax[0].out);
+    s->line = s->beside * LINE_M + taps - 1;
+    s->lines = ax[0].dilation * s->line + LINE_M * VW + VW * taps + LINE_SIDE;
+    s->plane = gg_ceil_div(high * s->across, VW) * VW, s->windows = s->plane + halo * s->across;
+    s->pitch = gg_ceil_div(s->across, VW) * VW, s->energies = (high + halo) * s->pitch, s->height = 1;
+    s->packed = rows > 1 ? SHIFTED_PACKED_FLOATS + SHIFTED_PACKED_K * SHIFTED_LANES : 0;
+    winograd_sizes(s, v->c, g->n, gg_min(gg_max(g->n, 1), LINE_N));
     /* cycles for each pair of channels: of the products, of the transforms, of the kernel's */
-    const double vectors = (double)(s->strips * s->plane / VW * v->n), positions = (double)(ax[0].out * ax[1].out);
-    const double cycles = vectors * (0.5 * (double)side + 50 / (double)g->n + 40 / (double)v->c) + 8;
-    return cycles < 0.9 * 0.5 * (double)taps * positions / VW * (double)v->n;
+    const double vectors = (double)(s->strips * s->plane / VW * v->n * phases);
+    const double again = (double)s->windows / (double)s->plane;         /* rows are transformed for several strips */
+    const double cycles = vectors * (0.5 * (double)(side * rows) + 50 * again / (double)g->n + 40 / (double)v->c)
+        + 8 * (double)rows;
+    const double positions = (double)(ax[0].out * ax[1].out) * (double)v->n;
+    return cycles < 0.9 * 0.5 * (double)(taps * rows) * positions / VW;
 }
 
 static const gg_algorithm conv_winograd_line = {
