@@ -16,9 +16,11 @@ enum {
     BYTES_SHARED = 1 << 14,         /* least elements of b whose codes threads make together */
 #ifdef GG_VEC_PAIRS
     BYTES_PAIRS = 1,                /* codes have 16 bits */
+    BYTES_PACKED = 24,              /* rows of b for which rows of a are packed */
     BYTES_N = VW == 16 ? 12 : 6,    /* columns of a register tile */
 #else
     BYTES_PAIRS = 0,
+    BYTES_PACKED = 0,
     BYTES_N = VW == 16 ? 12 : VW == 8 ? 4 : 8,  /* columns of a register tile of MR rows */
 #endif
 #if defined GG_VEC_DOT && GG_VEC_DOT < 256
@@ -35,6 +37,7 @@ typedef struct bytes_row {          /* of b */
 typedef struct bytes_work {
     int64_t k, line, rows, words;   /* bytes of a line of codes; rows of b that a is multiplied with; 32-bit words of a
                                      * row of a */
+    bool packs;                     /* words of rows of a are packed to a panel */
     size_t ahead;                   /* bytes between a row of a and what is prefetched; 0: a stays in the caches */
     int32_t more;                   /* what is added to a matrix of bytes */
     bytes_row *row;
@@ -63,9 +66,9 @@ static void bytes_store(const bytes_work *q, const bytes_row *row, const int32_t
 }
 
 #ifdef GG_VEC_PAIRS
-/* The lanes of a vector are elements of k, so that rows of a are read as they are. A tile is two rows and up to BYTES_N
- * columns, whose sums fill the registers, or BYTES_M rows and one column. Tiles of at most BYTES_FEW columns compute
- * four steps, which read a line of the cache, in succession. */
+/* Where b has few rows, the lanes of a vector are elements of k, so that rows of a are read as they are. A tile is two
+ * rows and up to BYTES_N columns, whose sums fill the registers, or BYTES_M rows and one column. Tiles of at most
+ * BYTES_FEW columns compute four steps, which read a line of the cache, in succession. */
 enum { BYTES_M = 4, BYTES_FEW = 2 };
 static inline int bytes_rows(int n) { return n > 1 ? 2 : BYTES_M; }
 GG_INLINE void bytes_step(const int m, const int n, vi *sum, const int8_t *const *x, const uint8_t *codes,
@@ -78,8 +81,8 @@ GG_INLINE void bytes_step(const int m, const int n, vi *sum, const int8_t *const
     }
 }
 /* Sums of products of m rows x of a and n lines of codes. */
-GG_INLINE void bytes_tile(const int m, const int n, const bytes_work *q, const int8_t *const *x, const uint8_t *codes,
-                          int32_t *sums) {
+GG_INLINE void bytes_rows_tile(const int m, const int n, const bytes_work *q, const int8_t *const *x,
+                               const uint8_t *codes, int32_t *sums) {
     enum { STEP = 2 * VW };
     vi sum[2 * BYTES_N + 2];
     int32_t total[2 * BYTES_N + 2];
@@ -106,19 +109,16 @@ GG_INLINE void bytes_tile(const int m, const int n, const bytes_work *q, const i
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < m; i++) sums[j * MR + i] = total[j * m + i];
 }
-typedef void (*bytes_tile_fn)(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums);
+typedef void (*bytes_rows_fn)(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums);
 #define BYTES(n, v) \
-    static void bytes_tile_##n(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums) { \
-        bytes_tile(n > 1 ? 2 : BYTES_M, n < BYTES_N ? n : BYTES_N, q, x, codes, sums); \
+    static void bytes_rows_##n(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums) { \
+        bytes_rows_tile(n > 1 ? 2 : BYTES_M, n < BYTES_N ? n : BYTES_N, q, x, codes, sums); \
     }
 MICRO_SIZES(BYTES, 2)
 #undef BYTES
-#define BYTES(n, v) [n] = n <= BYTES_N ? bytes_tile_##n : NULL,
-static const bytes_tile_fn bytes_table[] = {MICRO_SIZES(BYTES, 2)};
+#define BYTES(n, v) [n] = n <= BYTES_N ? bytes_rows_##n : NULL,
+static const bytes_rows_fn bytes_rows_table[] = {MICRO_SIZES(BYTES, 2)};
 #undef BYTES
-
-/* The columns of the next tile: groups of nearly equal size. */
-static inline int64_t bytes_columns(int64_t left) { return gg_ceil_div(left, gg_ceil_div(left, BYTES_N)); }
 /* Prefetches bytes k0 to k1 of the rows of a tile that follows MR rows later than the one at x. */
 static inline void bytes_prefetch(const bytes_work *q, const char *x, size_t nb, int64_t k0, int64_t k1) {
     if (!q->ahead) return;
@@ -127,21 +127,24 @@ static inline void bytes_prefetch(const bytes_work *q, const char *x, size_t nb,
         for (int64_t k = k0; k < k1; k += BYTES_LINE) __builtin_prefetch(x + k);
 }
 /* The products of the m rows of a panel and rows j to j+n of b, which lie ldy floats apart. */
-static void bytes_products(const bytes_work *q, int64_t m, int64_t j, int n, float *y, int64_t ldy) {
+static void bytes_rows_products(const bytes_work *q, int64_t m, int64_t j, int n, float *y, int64_t ldy) {
     const bool all = n == q->rows;              /* otherwise the tiles of all columns share the prefetches of a row */
     const int64_t k0 = all ? 0 : q->k * j / q->rows, k1 = all ? q->k : q->k * (j + n) / q->rows;
     for (int64_t r = 0; r < m; r += bytes_rows(n)) {
         const int8_t *x[BYTES_M];
         for (int i = 0; i < bytes_rows(n); i++) x[i] = q->a + (size_t)gg_min(r + i, m - 1) * q->nb;
         if (n > BYTES_FEW) bytes_prefetch(q, (const char *)x[0], q->nb, k0, k1);
-        bytes_table[n](q, x, q->codes + j * q->line, q->sums + r);
+        bytes_rows_table[n](q, x, q->codes + j * q->line, q->sums + r);
     }
     for (int l = 0; l < n; l++) bytes_store(q, &q->row[j + l], q->sums + l * MR, m, y + l * ldy);
 }
-#else
-/* acc + the four products of bytes of each lane */
+#endif
+
+/* acc + the products of the codes of each lane */
 GG_INLINE vi bytes_dot(vi acc, vi u, vi s) {
-#ifdef GG_VEC_DOT
+#if defined GG_VEC_PAIRS
+    return vi_madd_pairs(acc, u, s);
+#elif defined GG_VEC_DOT
     return vi_dot(acc, u, s);
 #else
     acc = vi_add(acc, vi_mul(vi_srl(u, 24), vi_sra(s, 24)));
@@ -178,8 +181,11 @@ BYTES(4, 4)
 BYTES(1, 1)
 #undef BYTES
 
-/* The columns of the next tile. */
-static inline int64_t bytes_columns(int64_t left) { return left >= BYTES_N ? BYTES_N : left >= 4 ? 4 : 1; }
+/* The columns of the next tile: of a panel, or groups of nearly equal size. */
+static inline int64_t bytes_columns(const bytes_work *q, int64_t left) {
+    if (!q->packs) return gg_ceil_div(left, gg_ceil_div(left, BYTES_N));
+    return left >= BYTES_N ? BYTES_N : left >= 4 ? 4 : 1;
+}
 /* Packs the m rows of a panel, and sums each. */
 static void bytes_pack(const bytes_work *q, int64_t m) {
     for (int g = 0; g < MV; g++) {
@@ -187,20 +193,29 @@ static void bytes_pack(const bytes_work *q, int64_t m) {
         for (int i = 0; i < VW; i++) {
             char *const copy = (char *)q->copies + i * q->line;
             const int8_t *const x = q->a + (size_t)gg_min(g * VW + i, m - 1) * q->nb;
-            row[i] = (const float *)x;
-            if (q->k % 4 == 0 && (uintptr_t)x % 4 == 0) continue;
+            row[i] = (const float *)copy;
+#ifdef GG_VEC_PAIRS
+            int64_t k = 0;
+            for (; k + 2 * VW <= q->k; k += 2 * VW) vi_store((int32_t *)copy + k / 2, vi_load_pairs(x + k));
+            for (; k < 2 * q->words; k++) ((int16_t *)copy)[k] = k < q->k ? x[k] : 0;
+#else
+            if (q->k % 4 == 0 && (uintptr_t)x % 4 == 0) {
+                row[i] = (const float *)x;
+                continue;
+            }
             memcpy(copy, x, (size_t)q->k);
             memset(copy + q->k, 0, (size_t)(q->words * 4 - q->k));
-            row[i] = (const float *)copy;
+#endif
         }
         pack_transpose(row, q->words, q->panel + g * VW, MR);
     }
+    if (BYTES_PAIRS) return;
     float *const totals = (float *)q->totals;            /* exact as floats */
     memset(q->sums, 0, MR * sizeof *q->sums);
     bytes_tile_1(q, q->ones, totals, MR);
     for (int i = 0; i < MR; i += VW) vi_store(q->totals + i, vf_to_vi(vf_load(totals + i)));
 }
-#ifdef GG_VEC_DOT
+#if defined GG_VEC_DOT && !defined GG_VEC_PAIRS
 /* Four rows x of a times a line of codes, and the sums of the rows, without packing: the lanes are elements of k. */
 static void bytes_vector(const bytes_work *q, const int8_t *const *x, const uint8_t *codes, int32_t *sums,
                          int32_t *totals) {
@@ -233,7 +248,12 @@ static void bytes_vector(const bytes_work *q, const int8_t *const *x, const uint
  * floats apart. */
 static void bytes_products(const bytes_work *q, int64_t m, int64_t j, int n, float *y, int64_t ldy) {
     const bytes_row *const row = q->row + j;
-#ifdef GG_VEC_DOT
+#if defined GG_VEC_PAIRS
+    if (!q->packs) {
+        bytes_rows_products(q, m, j, n, y, ldy);
+        return;
+    }
+#elif defined GG_VEC_DOT
     for (int64_t r = 0; q->rows == 1 && r < m; r += 4) {
         const int8_t *x[4];
         for (int i = 0; i < 4; i++) x[i] = q->a + (size_t)gg_min(r + i, m - 1) * q->nb;
@@ -253,7 +273,6 @@ static void bytes_products(const bytes_work *q, int64_t m, int64_t j, int n, flo
         (q, q->codes + j * q->line, z, direct ? ldy : MR);
     for (int l = 0; !direct && l < n; l++) memcpy(y + l * ldy, z + l * MR, (size_t)m * sizeof *y);
 }
-#endif
 
 /* What is known of the k elements of a row: the smallest, the largest and 0 lie from least to most. */
 typedef struct { float least, most, sum; bool whole; } bytes_range;
@@ -349,10 +368,11 @@ static bool bytes_prepare(const gg_work *w, const ggml_tensor *dst, bytes_work *
     const ggml_tensor *const b = dst->src[1];
     const bool whole = mul_mat_params(dst)->whole, shared = bytes_shares(dst, w->nth);
     *q = (bytes_work){.k = b->ne[0], .line = bytes_line(b->ne[0]), .rows = whole ? b->ne[1] : gg_nrows(b),
-                      .words = gg_ceil_div(b->ne[0], 4), .more = whole ? 0 : mul_mat_params(dst)->offset};
+                      .words = gg_ceil_div(b->ne[0], BYTES_PAIRS ? 2 : 4), .more = whole ? 0 : mul_mat_params(dst)->offset};
+    q->packs = q->rows >= BYTES_PACKED;
     if (!whole && gg_nelements(dst->src[0]) > BYTES_NEAR) q->ahead = MR * dst->src[0]->nb[1];
-    const int64_t sums = (BYTES_N + 1) * MR, copies = BYTES_PAIRS ? 0 : VW, narrow = whole ? MR : 0;
-    const int64_t panel = BYTES_PAIRS ? 0 : gg_ceil_div(q->words * MR, 16) * 16;
+    const int64_t sums = (BYTES_N + 1) * MR, copies = q->packs ? VW : 0, narrow = whole ? MR : 0;
+    const int64_t panel = q->packs ? gg_ceil_div(q->words * MR, 16) * 16 : 0;
     const size_t room = (size_t)((1 + copies + narrow) * q->line)
                       + (size_t)(sums + MR + panel + 2 * q->line) * sizeof(float);
     char *const p = gg_scratch(room + (shared ? 0 : bytes_room(b)));
@@ -402,7 +422,7 @@ static void bytes_panel(bytes_work *q, ggml_tensor *dst, const char *x, int64_t 
     if (whole) bytes_narrow(q, a, x, m);
     else q->a = (const int8_t *)x, q->nb = a->nb[1];
     for (int64_t j = 0, n; j < q->rows; j += n) {
-        n = bytes_columns(q->rows - j);
+        n = bytes_columns(q, q->rows - j);
         if (q->whole) bytes_products(q, m, j, (int)n, y, ldy);
         for (int64_t l = j; l < j + n; l++, y += ldy) {
             if (q->row[l].whole && q->whole) continue;
