@@ -368,7 +368,8 @@ static bool bytes_prepare(const gg_work *w, const ggml_tensor *dst, bytes_work *
     const ggml_tensor *const b = dst->src[1];
     const bool whole = mul_mat_params(dst)->whole, shared = bytes_shares(dst, w->nth);
     *q = (bytes_work){.k = b->ne[0], .line = bytes_line(b->ne[0]), .rows = whole ? b->ne[1] : gg_nrows(b),
-                      .words = gg_ceil_div(b->ne[0], BYTES_PAIRS ? 2 : 4), .more = whole ? 0 : mul_mat_params(dst)->offset};
+                      .words = gg_ceil_div(b->ne[0], BYTES_PAIRS ? 2 : 4),
+                      .more = whole ? 0 : mul_mat_params(dst)->offset};
     q->packs = q->rows >= BYTES_PACKED;
     if (!whole && gg_nelements(dst->src[0]) > BYTES_NEAR) q->ahead = MR * dst->src[0]->nb[1];
     const int64_t sums = (BYTES_N + 1) * MR, copies = q->packs ? VW : 0, narrow = whole ? MR : 0;

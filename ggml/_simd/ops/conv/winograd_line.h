@@ -14,7 +14,7 @@
 enum {
     LINE_M = 4,                     /* positions that are computed together */
     LINE_SIDE = 8,                  /* the most products of them */
-    LINE_N = 12 * SHIFTED_N,        /* output channels of which all products are computed before the next ones */
+    LINE_N = 12 * SHIFTED_N,        /* most output channels of which all products are computed before the next ones */
 };
 
 /* F(taps, arguments) with taps as a constant */
@@ -234,7 +234,7 @@ static void line_transform(const patches *v, const gemm *g, const winograd *s, i
 /* Divides the rows into segments, if they are long, and these into strips whose transformed input has WINOGRAD_FLOATS
  * at most; returns the most rows of a strip, 0: none fits. */
 static int64_t line_strips(const patches *v, winograd *s) {
-    const int64_t halo = s->taps - 1, fit = WINOGRAD_FLOATS / s->products / v->c;
+    const int64_t halo = s->taps - 1, fit = WINOGRAD_FLOATS / s->products / gg_max(v->c, SHIFTED_N);
     const int64_t all = v->ax[0].dilation * s->beside, few = gg_max(fit / (halo + gg_min(s->down, 2 * halo + 1)), 1);
     s->across = all;
     if (v->ax[0].dilation == 1 && all > few)
@@ -271,7 +271,8 @@ static bool line_fits(const conv_plan *p, void *part) {
     s->plane = gg_ceil_div(high * s->across, VW) * VW, s->windows = s->plane + halo * s->across;
     s->pitch = gg_ceil_div(s->across, VW) * VW, s->energies = (high + halo) * s->pitch, s->height = 1;
     s->packed = rows > 1 ? SHIFTED_PACKED_FLOATS + SHIFTED_PACKED_K * SHIFTED_LANES : 0;
-    winograd_sizes(s, v->c, g->n, gg_min(gg_max(g->n, 1), LINE_N));
+    const int64_t groups = WINOGRAD_FLOATS / (side * s->plane) / SHIFTED_N;     /* whose sums stay in the L2 cache */
+    winograd_sizes(s, v->c, g->n, gg_min(gg_min(gg_max(groups * SHIFTED_N, SHIFTED_N), LINE_N), g->n));
     /* cycles for each pair of channels: of the products, of the transforms, of the kernel's */
     const double vectors = (double)(s->strips * s->plane / VW * v->n * phases);
     const double again = (double)s->windows / (double)s->plane;         /* rows are transformed for several strips */
