@@ -69,7 +69,7 @@ LINES = [(508, 1, 64, 64, 1, (5, 1), (0, 0), (1, 1)), (300, 4, 70, 61, 2, (3, 1)
          (61, 45, 40, 50, 2, (5, 5), (6, 6), (3, 3)), (1400, 7, 70, 33, 1, (5, 3), (2, 1), (1, 1)),
          (63, 23, 40, 44, 1, (3, 3), (4, 5), (4, 4)), (48, 22, 64, 44, 1, (3, 3), (12, 6), (12, 6)),
          (41, 20, 37, 42, 2, (5, 2), (3, 0), (2, 5)), (250, 2, 100, 110, 1, (3, 1), (4, 0), (4, 1)),
-         (70, 9, 64, 64, 1, (5, 7), (2, 3), (1, 1)), (93, 14, 100, 40, 1, (5, 5), (2, 2), (1, 1))]  # fmt: skip
+         (70, 9, 64, 64, 1, (5, 7), (2, 3), (1, 1)), (64, 14, 220, 60, 1, (3, 5), (1, 2), (1, 1))]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -83,18 +83,18 @@ def test_winograd_along_one_axis(name, line):
         assert ggml.ext.conv_algorithm(ggml.ext.conv_2d(ctx, w, x, *places, winograd=4)) == "winograd_line"
         want = correlate(kernel, data, [1, 1], padding, dilation)
         found = convolved(ctx, w, x, places, 1, 4)
-        assert np.abs(found - want).max() <= 6e-6 * np.abs(want).max()
+        assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
         assert (found != convolved(ctx, w, x, places, 1, 0)).any()  # another way of computing it
         for threads in (2, 3):
             np.testing.assert_array_equal(convolved(ctx, w, x, places, threads, 4), found)
         want = np.maximum(want + shift.reshape(out, 1, 1), 0)
         found = convolved(ctx, w, x, places, 2, 4, bias, ggml.GGML_UNARY_OP_RELU)
-        assert np.abs(found - want).max() <= 6e-6 * np.abs(want).max()
+        assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
         columns = ggml.ggml_permute(ctx, tensor(ctx, np.swapaxes(data, 2, 3), "F16"), 1, 0, 2, 3)
         half = tensor(ctx, kernel, "F16")
         want = correlate(load(half), load(columns), [1, 1], padding, dilation)
         found = convolved(ctx, half, columns, places, 2, 4)
-        assert np.abs(found - want).max() <= 6e-6 * np.abs(want).max()
+        assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
 
 
 @pytest.mark.parametrize(("taps", "dilation"), [((3, 1), 1), ((5, 1), 1), ((5, 5), 1), ((3, 3), 2), ((5, 5), 2)])
@@ -111,7 +111,7 @@ def test_winograd_along_one_axis_with_infinities(name, taps, dilation):
             found = convolved(ctx, w, x, places, threads, 4)
             finite = np.isfinite(want)
             np.testing.assert_array_equal(np.where(finite, 0, found), np.where(finite, 0, want))
-            assert np.abs(found[finite] - want[finite]).max() <= 6e-6 * np.abs(want[finite]).max()
+            assert np.abs(found[finite] - want[finite]).max() <= 4e-6 * np.abs(want[finite]).max()
 
 
 # squares, stride, width and height of the image, channels of the input and the output, taps, padding, dilation

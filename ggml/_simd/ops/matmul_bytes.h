@@ -119,6 +119,7 @@ MICRO_SIZES(BYTES, 2)
 #define BYTES(n, v) [n] = n <= BYTES_N ? bytes_rows_##n : NULL,
 static const bytes_rows_fn bytes_rows_table[] = {MICRO_SIZES(BYTES, 2)};
 #undef BYTES
+
 /* Prefetches bytes k0 to k1 of the rows of a tile that follows MR rows later than the one at x. */
 static inline void bytes_prefetch(const bytes_work *q, const char *x, size_t nb, int64_t k0, int64_t k1) {
     if (!q->ahead) return;

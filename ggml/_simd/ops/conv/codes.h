@@ -128,14 +128,6 @@ static bool codes_range(codes_plan *q, const codes_seen *seen, int nth) {
     return whole && low >= -255 && high <= 255 && high - low <= 255;
 }
 
-/* acc + the products of the codes x of a word and the elements w of a column of the kernel */
-GG_INLINE vi codes_dot(vi acc, vi x, vi w) {
-#ifdef GG_VEC_PAIRS
-    return vi_madd_pairs(acc, x, w);
-#else
-    return bytes_dot(acc, x, w);
-#endif
-}
 /* Columns of the result are ldo floats apart. */
 #define CODES_ARGS int64_t steps, const int32_t *at, const float *x, const float *b, float *out, int64_t ldo
 GG_INLINE void codes_tile(const int n, CODES_ARGS) {
@@ -147,7 +139,7 @@ GG_INLINE void codes_tile(const int n, CODES_ARGS) {
         GG_UNROLL for (int i = 0; i < MV; i++) a[i] = vi_words(x + at[s] + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++) {
             const vi w = BYTES_PAIRS ? vi_word_at(b + j * steps, 0) : vi_word_at(b, j);
-            GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = codes_dot(sum[j][i], a[i], w);
+            GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = bytes_dot(sum[j][i], a[i], w);
         }
     }
     GG_UNROLL for (int j = 0; j < n; j++)

@@ -14,17 +14,18 @@ enum {
     SHIFTED_TILES = SHIFTED_PLACES / (SHIFTED_V * VW),
     SHIFTED_LANES = SHIFTED_V * VW,
     SHIFTED_K = SHIFTED_V == 2 ? 192 : 288,     /* taps of a block of input channels, about, and */
-    SHIFTED_PACKED_K = SHIFTED_V == 2 ? 384 : 144,      /* the same if tiles are packed: one, which stays in L1, or */
-    SHIFTED_TOGETHER = SHIFTED_V == 2 ? 16 : 1,         /* so many together at most, of so many floats, which stay in */
-    SHIFTED_PACKED_FLOATS = 32 << 10,                   /* the L2 cache: rows of the result get longer runs */
+    SHIFTED_PACKED_K = SHIFTED_V == 2 ? 384 : 144,      /* the same if tiles are packed */
+    SHIFTED_TOGETHER = SHIFTED_V == 2 ? 16 : 1,         /* most tiles that are packed together: one stays in L1, */
+    SHIFTED_PACKED_FLOATS = 32 << 10,   /* several, which have so many floats at most, in L2 */
     SHIFTED_MOST = SHIFTED_TILES < SHIFTED_TOGETHER ? SHIFTED_TOGETHER : SHIFTED_TILES,
     SHIFTED_PACKED = SHIFTED_V == 2 ? 60 : 96,  /* output channels for which tiles are packed: those that are not lie
                                      * in so many lines and pages that reading them for each group takes longer */
-    SHIFTED_SPREAD = 24,            /* the same if the channels are crowded, and several tiles are packed together */
+    SHIFTED_SPREAD = 24,            /* the same for crowded channels (SHIFTED_CROWDED), if tiles are packed together */
     SHIFTED_REST = VW < 8 ? 0 : VW / 4,         /* most positions for which products along k take less time than
                                      * another vector, */
     SHIFTED_REST_K = 4 * VW,        /* if there are so many taps */
-    SHIFTED_DEPTH = SHIFTED_PACKED_K < SHIFTED_K ? SHIFTED_K : SHIFTED_PACKED_K,
+    SHIFTED_DEPTH =                 /* the larger of SHIFTED_K and SHIFTED_PACKED_K */
+        SHIFTED_PACKED_K < SHIFTED_K ? SHIFTED_K : SHIFTED_PACKED_K,
     SHIFTED_LINE = 16,              /* taps between prefetches */
     SHIFTED_FLOATS = 80 << 10,      /* of the copies of a block, so that these stay in the L2 cache */
     SHIFTED_TAPS = 16,              /* most columns of taps, and copies for rows */
@@ -57,6 +58,11 @@ static bool shifted_in_place(const patches *v, const gemm *g, bool crowded) {
     return g->a.type == GGML_TYPE_F32 && v->nb[0] == sizeof(float) && v->nb[1] == sizeof(float) * (size_t)ax[0].in
         && v->nb_c % sizeof(float) == 0 && (crowded || v->nb_c % SHIFTED_CROWDED)
         && v->nb_c <= INT32_MAX / SHIFTED_DEPTH && v->nb_c >= v->nb[1] * (size_t)ax[1].in;
+}
+
+/* How many tiles of k taps are packed together. */
+static inline int64_t shifted_together(int64_t k) {
+    return gg_min(gg_max(SHIFTED_PACKED_FLOATS / (k * SHIFTED_LANES), 1), SHIFTED_TOGETHER);
 }
 
 /* Small images of one dimension become the rows of one image, as whole vectors of an image would be few. */
@@ -126,8 +132,7 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     s->chunks = gg_max(gg_min(gg_ceil_div(nth, s->strips * v->n), g->n / SHIFTED_CHANNELS), 1);
     const bool crowded = s->in_place && v->nb_c % SHIFTED_CROWDED == 0;
     s->packs = crowded || g->n / s->chunks >= SHIFTED_PACKED;
-    const int64_t fill = SHIFTED_PACKED_FLOATS / (s->depth * taps * SHIFTED_LANES);
-    s->together = s->packs ? gg_min(gg_max(fill, 1), SHIFTED_TOGETHER) : SHIFTED_TILES;
+    s->together = s->packs ? shifted_together(s->depth * taps) : SHIFTED_TILES;
     return true;
 }
 
@@ -321,8 +326,12 @@ static void shifted_block(const patches *v, const gemm *g, const shifted *s, int
 /* The offsets of each tap in the copies, in the input where it is read in place, and in a packed tile. */
 typedef struct shifted_offsets { int32_t *copies, *input, *tile; } shifted_offsets;
 
-/* Packs the elements that n taps read for `count` tiles, which begin at the vectors `first`; it has the last one's end,
- * too. */
+/* Divides vectors of positions evenly into tiles: first[i] is the first vector of tile t0 + i; the last is where tile
+ * t1 - 1 ends. */
+static inline void shifted_divide(int64_t vectors, int64_t tiles, int64_t t0, int64_t t1, int32_t *first) {
+    for (int64_t t = t0; t <= t1; t++) first[t - t0] = (int32_t)(vectors * t / tiles);
+}
+/* Packs the elements that n taps read for `count` tiles, which `first` divides. */
 static inline void shifted_pack(int64_t n, const int32_t *at, const float *x, const int32_t *first, int64_t count,
                                 float *tiles) {
     for (int64_t k = 0; k < n; k++, tiles += SHIFTED_LANES) {
@@ -371,7 +380,7 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             t1 = gg_min(t0 + s->together, tiles);
             int32_t begin[SHIFTED_MOST + 1];
-            for (int64_t t = t0; t <= t1; t++) begin[t - t0] = (int32_t)(vectors * t / tiles);
+            shifted_divide(vectors, tiles, t0, t1, begin);
             if (s->packs) shifted_pack(depth * taps, offsets, from, begin, t1 - t0, room->tile);
             for (int64_t q = 0; q < groups; q++) {
                 const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;

@@ -64,7 +64,7 @@ struct winograd {
     int64_t input, sums;            /* floats of one of the products: of the transformed input, of a block's sums */
     int64_t line, lines;            /* floats of a padded row of the input, and of all that a task needs */
     int64_t pitch, energies;        /* floats of a row of energies (winograd_even), and of all rows of a strip */
-    int64_t packed;                 /* floats of a packed tile of a line */
+    int64_t packed;                 /* floats of the tiles of a line that are packed together */
     int64_t room;                   /* floats for the lines, or for a product of panels; energies follow */
     int64_t kernels;                /* floats of one of the products of the transformed kernel */
     const float *kernel;            /* that kernel: products, output channels, rows of taps, input channels */

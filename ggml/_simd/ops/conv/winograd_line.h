@@ -164,14 +164,13 @@ GG_INLINE bool line_output(const int taps, const winograd *s, int64_t dilation, 
 static void line_products(const float *kernel, const float *x, int64_t depth, int64_t n, int64_t vectors, int64_t tiles,
                           const int32_t *at, const int32_t *tile_at, float *tile, float *sums, int64_t plane) {
     const int64_t blocks = gg_ceil_div(depth, SHIFTED_PACKED_K), groups = gg_ceil_div(n, SHIFTED_N);
-    const int64_t fill = SHIFTED_PACKED_FLOATS / SHIFTED_LANES * blocks / depth;
-    const int64_t together = gg_min(gg_max(fill, 1), SHIFTED_TOGETHER);
+    const int64_t together = shifted_together(gg_ceil_div(depth, blocks));
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t k0 = depth * b / blocks, k = depth * (b + 1) / blocks - k0;
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             int32_t first[SHIFTED_TOGETHER + 1];
             t1 = gg_min(t0 + together, tiles);
-            for (int64_t t = t0; t <= t1; t++) first[t - t0] = (int32_t)(vectors * t / tiles);
+            shifted_divide(vectors, tiles, t0, t1, first);
             shifted_pack(k, at + k0, x, first, t1 - t0, tile);
             for (int64_t q = 0; q < groups; q++) {
                 const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
@@ -265,12 +264,12 @@ static bool line_fits(const conv_plan *p, void *part) {
                     .transform = line_transform, .compute = line_task};
     const int64_t high = line_strips(v, s), halo = rows - 1;
     if (!high) return false;
-    s->width = gg_min(s->segments > 1 ? s->across * LINE_M : ax[0].out, ax[0].out);
+    s->width = gg_min(s->across * LINE_M, ax[0].out);
     s->line = s->beside * LINE_M + taps - 1;
     s->lines = ax[0].dilation * s->line + LINE_M * VW + VW * taps + LINE_SIDE;
     s->plane = gg_ceil_div(high * s->across, VW) * VW, s->windows = s->plane + halo * s->across;
     s->pitch = gg_ceil_div(s->across, VW) * VW, s->energies = (high + halo) * s->pitch, s->height = 1;
-    s->packed = rows > 1 ? SHIFTED_PACKED_FLOATS + SHIFTED_PACKED_K * SHIFTED_LANES : 0;
+    s->packed = rows > 1 ? SHIFTED_PACKED_FLOATS : 0;       /* a tile has fewer */
     const int64_t groups = WINOGRAD_FLOATS / (side * s->plane) / SHIFTED_N;     /* whose sums stay in the L2 cache */
     winograd_sizes(s, v->c, g->n, gg_min(gg_min(gg_max(groups * SHIFTED_N, SHIFTED_N), LINE_N), g->n));
     /* cycles for each pair of channels: of the products, of the transforms, of the kernel's */
