@@ -18,15 +18,14 @@ enum {
     SHIFTED_TOGETHER = SHIFTED_V == 2 ? 16 : 1,         /* most tiles that are packed together: one stays in L1, */
     SHIFTED_PACKED_FLOATS = 32 << 10,   /* several, which have so many floats at most, in L2 */
     SHIFTED_MOST = SHIFTED_TILES < SHIFTED_TOGETHER ? SHIFTED_TOGETHER : SHIFTED_TILES,
-    SHIFTED_PACKED = SHIFTED_V == 2 ? 60 : 96,  /* output channels for which tiles are packed: those that are not lie
+    SHIFTED_PACKED = SHIFTED_V == 2 ? 18 : 96,  /* output channels for which tiles are packed: those that are not lie
                                      * in so many lines and pages that reading them for each group takes longer */
-    SHIFTED_SPREAD = 24,            /* the same for crowded channels (SHIFTED_CROWDED), if tiles are packed together */
     SHIFTED_REST = VW < 8 ? 0 : VW / 4,         /* most positions for which products along k take less time than
                                      * another vector, */
     SHIFTED_REST_K = 4 * VW,        /* if there are so many taps */
     SHIFTED_DEPTH =                 /* the larger of SHIFTED_K and SHIFTED_PACKED_K */
         SHIFTED_PACKED_K < SHIFTED_K ? SHIFTED_K : SHIFTED_PACKED_K,
-    SHIFTED_LINE = 16,              /* taps between prefetches */
+    SHIFTED_LINE = 16,              /* floats between prefetches */
     SHIFTED_FLOATS = 80 << 10,      /* of the copies of a block, so that these stay in the L2 cache */
     SHIFTED_TAPS = 16,              /* most columns of taps, and copies for rows */
     SHIFTED_STRIPS = 4,             /* strips for each thread, if these have SHIFTED_PLACES positions at least */
@@ -106,7 +105,7 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     if (ax[0].dilation < 0 || ax[1].dilation < 0 || ax[0].taps > SHIFTED_TAPS || ax[0].out * ax[1].out < 2 * VW
         || v->to[0] != sizeof(float) || !g->c_n) return false;
     if (!s->apart && v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
-    s->in_place = shifted_in_place(v, g, SHIFTED_TOGETHER > 1 && g->n >= SHIFTED_SPREAD);
+    s->in_place = shifted_in_place(v, g, SHIFTED_TOGETHER > 1 && g->n >= SHIFTED_PACKED);
     if (s->in_place && !s->apart) shifted_flatten(v);
     s->remainders = gg_min(ax[1].stride, patch_extent(&ax[1]) + 1);
     s->halo = patch_extent(&ax[1]) / ax[1].stride;
@@ -144,12 +143,12 @@ static inline vf shifted_finish(vf x, const shifted_end *end, int j, bool hardsw
 }
 
 /* out[j*ldo + i] (+)= the sum over k of x[at[k] + i] w[j*ldw + k], for v vectors of positions, the last of which has
- * `left` elements, and n output channels. end: what follows the sums; NULL: nothing does. The kernel of the next n
- * channels is prefetched: it may be in the L3 cache or in memory, and its rows are too short for the processor to
- * foresee them. */
+ * `left` elements, and n output channels. packs: what is read of x is also packed to `tile`. end: what follows the sums;
+ * NULL: nothing does. The kernel of the next n channels is prefetched: it may be in the L3 cache or in memory, and its
+ * rows are too short for the processor to foresee them. */
 #define SHIFTED_ARGS int64_t k, const int32_t *at, const float *x, const float *w, int64_t ldw, float *out, \
-                     int64_t ldo, int left, bool add, const shifted_end *end
-GG_INLINE void shifted_tile(const int v, const int n, SHIFTED_ARGS) {
+                     int64_t ldo, int left, bool add, float *tile, const shifted_end *end
+GG_INLINE void shifted_tile(const int v, const int n, const bool packs, SHIFTED_ARGS) {
     vf sum[SHIFTED_NARROW_N][SHIFTED_V];
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) {
@@ -161,6 +160,8 @@ GG_INLINE void shifted_tile(const int v, const int n, SHIFTED_ARGS) {
         for (int64_t l = gg_min(k, SHIFTED_LINE); l > 0; l--, at++, w++) {
             vf a[SHIFTED_V];
             GG_UNROLL for (int i = 0; i < v; i++) a[i] = vf_load(x + *at + i * VW);
+            GG_UNROLL for (int i = 0; packs && i < v; i++) vf_store(tile + i * VW, a[i]);
+            if (packs) tile += SHIFTED_LANES;
             GG_UNROLL for (int j = 0; j < n; j++) {
                 const vf y = vf_set1(w[j * ldw]);
                 GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(a[i], y, sum[j][i]);
@@ -181,20 +182,35 @@ GG_INLINE void shifted_tile(const int v, const int n, SHIFTED_ARGS) {
         }
 }
 #define SHIFTED_SIZES(F, v) F(v, 1) F(v, 2) F(v, 3) F(v, 4) F(v, 5) F(v, 6)
+#define SHIFTED_NARROW(F) SHIFTED_SIZES(F, 1) F(1, 7) F(1, 8)
 #define SHIFTED(v, n) \
     static void shifted_##v##_##n(SHIFTED_ARGS) { \
-        shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, k, at, x, w, ldw, out, ldo, left, add, end); \
+        shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, false, k, at, x, w, ldw, out, ldo, left, add, tile, end); \
     }
-SHIFTED_SIZES(SHIFTED, 1)
-SHIFTED(1, 8)
+#define SHIFTED_PACKING(v, n) \
+    static void shifted_packing_##v##_##n(SHIFTED_ARGS) { \
+        shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, true, k, at, x, w, ldw, out, ldo, left, add, tile, end); \
+    }
+SHIFTED_NARROW(SHIFTED)
 SHIFTED_SIZES(SHIFTED, 2)
 SHIFTED_SIZES(SHIFTED, 3)
 SHIFTED_SIZES(SHIFTED, 4)
+SHIFTED_NARROW(SHIFTED_PACKING)
+SHIFTED_SIZES(SHIFTED_PACKING, 2)
+SHIFTED_SIZES(SHIFTED_PACKING, 3)
+SHIFTED_SIZES(SHIFTED_PACKING, 4)
 #undef SHIFTED
+#undef SHIFTED_PACKING
 #define SHIFTED(v, n) [n] = v <= SHIFTED_V ? shifted_##v##_##n : NULL,
 static void (*const shifted_table[][SHIFTED_NARROW_N + 1])(SHIFTED_ARGS) = {
-    [1] = {SHIFTED_SIZES(SHIFTED, 1) SHIFTED(1, 8)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)},
+    [1] = {SHIFTED_NARROW(SHIFTED)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)},
     [3] = {SHIFTED_SIZES(SHIFTED, 3)}, [4] = {SHIFTED_SIZES(SHIFTED, 4)},
+};
+#undef SHIFTED
+#define SHIFTED(v, n) [n] = v <= SHIFTED_V ? shifted_packing_##v##_##n : NULL,
+static void (*const shifted_packing[][SHIFTED_NARROW_N + 1])(SHIFTED_ARGS) = {
+    [1] = {SHIFTED_NARROW(SHIFTED)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)}, [3] = {SHIFTED_SIZES(SHIFTED, 3)},
+    [4] = {SHIFTED_SIZES(SHIFTED, 4)},
 };
 #undef SHIFTED
 
@@ -326,21 +342,53 @@ static void shifted_block(const patches *v, const gemm *g, const shifted *s, int
 /* The offsets of each tap in the copies, in the input where it is read in place, and in a packed tile. */
 typedef struct shifted_offsets { int32_t *copies, *input, *tile; } shifted_offsets;
 
-/* Divides vectors of positions evenly into tiles: first[i] is the first vector of tile t0 + i; the last is where tile
- * t1 - 1 ends. */
-static inline void shifted_divide(int64_t vectors, int64_t tiles, int64_t t0, int64_t t1, int32_t *first) {
-    for (int64_t t = t0; t <= t1; t++) first[t - t0] = (int32_t)(vectors * t / tiles);
+
+/* Tiles that are computed before the next output channels: `count` of them, which `first` divides, from x. If they are
+ * packed, a tile of k taps follows the other, and the first group of output channels packs what it reads. */
+typedef struct shifted_batch {
+    const int32_t *at, *tile_at;    /* the offsets of taps from x, and in a packed tile */
+    const float *x;
+    float *tile;                    /* NULL: tiles are not packed */
+    int64_t k, count, places;       /* taps; tiles; positions up to the end of the strip */
+    bool ready;                     /* the last tile is packed already */
+    int32_t first[SHIFTED_MOST + 1];
+} shifted_batch;
+/* Divides vectors of positions into tiles: first[i] is the first vector of tile t0 + i; the last is where tile t1 - 1
+ * ends. Of pairs the last has one, others are as even as possible. */
+static inline void shifted_divide(int64_t vectors, int64_t tiles, int64_t t0, int64_t t1, shifted_batch *b) {
+    b->count = t1 - t0;
+    for (int64_t t = t0; t <= t1; t++)
+        b->first[t - t0] = (int32_t)(SHIFTED_V == 2 ? gg_min(2 * t, vectors) : vectors * t / tiles);
 }
-/* Packs the elements that n taps read for `count` tiles, which `first` divides. */
-static inline void shifted_pack(int64_t n, const int32_t *at, const float *x, const int32_t *first, int64_t count,
-                                float *tiles) {
-    for (int64_t k = 0; k < n; k++, tiles += SHIFTED_LANES) {
-        const float *const from = x + at[k];
-        float *to = tiles;
-        for (int64_t t = 0; t < count; t++, to += n * SHIFTED_LANES)
-            for (int32_t i = first[t]; i < first[t + 1]; i++)
-                vf_store(to + (i - first[t]) * VW, vf_load(from + i * VW));
+static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const float *w, int64_t ldw, float *out,
+                          int64_t ldo, bool add, const shifted_end *end) {
+    for (int64_t t = 0; t < b->count; t++) {
+        const int64_t p = b->first[t] * VW, wide = b->first[t + 1] - b->first[t];
+        const int left = (int)gg_min(b->places - p - (wide - 1) * VW, VW);
+        float *const tile = b->tile ? b->tile + t * b->k * SHIFTED_LANES : NULL;
+        if (!tile) shifted_table[wide][n](b->k, b->at, b->x + p, w, ldw, out + p, ldo, left, add, NULL, end);
+        else if (packs && !(b->ready && t == b->count - 1))
+            shifted_packing[wide][n](b->k, b->at, b->x + p, w, ldw, out + p, ldo, left, add, tile, end);
+        else shifted_table[wide][n](b->k, b->tile_at, tile, w, ldw, out + p, ldo, left, add, NULL, end);
     }
+}
+
+/* Packs the last tile, whose last vector must not be read behind the last channel. */
+static void shifted_pack_end(shifted_batch *b) {
+    const int64_t t = b->count - 1, p = b->first[t] * VW, wide = b->first[t + 1] - b->first[t], n = b->places - p;
+    float *to = b->tile + t * b->k * SHIFTED_LANES;
+    for (int64_t k = 0; k < b->k; k++, to += SHIFTED_LANES)
+        for (int64_t i = 0; i < wide * VW; i += VW) {
+            const float *const from = b->x + b->at[k] + p + i;
+            vf_store(to + i, k == b->k - 1 && n - i < VW ? vf_loadn(from, (int)(n - i)) : vf_load(from));
+        }
+    b->ready = true;
+}
+/* Prefetches to L2 what the tiles read: each tile reads little of a channel, whose parts may lie in many pages. */
+static void shifted_ahead(const shifted_batch *b) {
+    const int64_t end = b->first[b->count] * VW;
+    for (int64_t k = 0; k < b->k; k++)
+        for (int64_t i = b->first[0] * VW; i < end; i += SHIFTED_LINE) __builtin_prefetch(b->x + b->at[k] + i, 0, 2);
 }
 
 /* Memory of a thread: the copies, packed tiles, the elements of positions behind the last whole vector, a converted
@@ -355,11 +403,11 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
     const int64_t first = ax[1].out * strip / s->strips, rows = ax[1].out * (strip + 1) / s->strips - first;
     const int64_t places = rows * ax[0].out - s->rest, vectors = gg_ceil_div(places, VW);
     const int64_t tiles = gg_ceil_div(vectors, SHIFTED_V);
-    const int64_t taps = ax[0].taps * ax[1].taps, n = j1 - j0, groups = gg_ceil_div(n, SHIFTED_N);
+    const int64_t taps = ax[0].taps * ax[1].taps, n = j1 - j0;
     const int64_t ldo = s->apart ? s->rows * ax[0].out : (int64_t)(g->c_n / sizeof(float));
     char *const to = g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n + (size_t)first * v->to[1];
     float *const out = s->apart ? room->results : (float *)to;
-    static const float zeros[SHIFTED_N];
+    static const float zeros[SHIFTED_NARROW_N];
     const conv_tail *const tail = &v->tail;
     const bool relu = tail->finish == conv_tail_RELU, hardswish = tail->finish == conv_tail_HARDSWISH;
     const bool in_tile = !tail->added && (relu || hardswish || tail->finish == conv_tail_NONE);
@@ -367,8 +415,8 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         const int64_t depth = gg_min(s->depth, v->c - c);
         const bool last = c + depth == v->c;
         /* the last vector may end behind the strip, but not behind the tensor */
-        const bool in_place = s->in_place
-            && (c + depth < v->c || vectors * VW <= (ax[1].out - first) * ax[0].out);
+        const bool beyond = last && vectors * VW > (ax[1].out - first) * ax[0].out;
+        const bool in_place = s->in_place && (s->packs || !beyond);
         const char *const channels = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
         const float *const from = in_place ? (const float *)channels + first * ax[0].out : room->copies;
         const int32_t *const offsets = in_place ? at->input : at->copies;
@@ -377,27 +425,27 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room->kernel, &ldw);
         for (int64_t k = 0; k < depth * taps && s->rest; k++)
             for (int64_t r = 0; r < s->rest; r++) room->one[r * depth * taps + k] = from[offsets[k] + places + r];
+        shifted_batch batch = {.at = offsets, .tile_at = at->tile, .x = from, .tile = s->packs ? room->tile : NULL,
+                               .k = depth * taps, .places = places};
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             t1 = gg_min(t0 + s->together, tiles);
-            int32_t begin[SHIFTED_MOST + 1];
-            shifted_divide(vectors, tiles, t0, t1, begin);
-            if (s->packs) shifted_pack(depth * taps, offsets, from, begin, t1 - t0, room->tile);
+            const bool single = SHIFTED_V == 2 && vectors % 2 && t1 == tiles && !s->rest;
+            if (single && t1 - t0 > 1) t1--;            /* the last tile has one vector and is computed alone */
+            const int64_t most = single && t1 == tiles ? SHIFTED_NARROW_N : SHIFTED_N, groups = gg_ceil_div(n, most);
+            shifted_divide(vectors, tiles, t0, t1, &batch);
+            if (SHIFTED_TOGETHER > 1 && s->packs) shifted_ahead(&batch);
+            if (in_place && beyond && t1 == tiles) shifted_pack_end(&batch);
             for (int64_t q = 0; q < groups; q++) {
                 const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
                 const shifted_end end = {tail->bias ? tail->bias + j0 + j : zeros, relu ? 0 : -GG_INF, hardswish};
-                for (int64_t t = 0; t < t1 - t0; t++) {
-                    const int64_t p = begin[t] * VW, wide = begin[t + 1] - begin[t];
-                    const int left = (int)gg_min(places - p - (wide - 1) * VW, VW);
-                    const float *const x = s->packs ? room->tile + t * depth * taps * SHIFTED_LANES : from + p;
-                    shifted_table[wide][few](depth * taps, s->packs ? at->tile : offsets, x, w + j * ldw, ldw,
-                                             out + j * ldo + p, ldo, left, c > 0, last && in_tile ? &end : NULL);
-                }
+                shifted_group(&batch, !q, few, w + j * ldw, ldw, out + j * ldo, ldo, c > 0,
+                              last && in_tile ? &end : NULL);
                 if (SHIFTED_REST > 0 && t1 == tiles && s->rest)
                     shifted_rest(s->rest, few, depth * taps, room->one, w + j * ldw, ldw, out + j * ldo + places, ldo,
                                  c > 0, last && in_tile ? &end : NULL);
                 if (last && !in_tile) {                 /* while these positions are in the L1 cache */
-                    const int64_t p = vectors * t0 / tiles * VW;
-                    const int64_t stop = t1 < tiles ? vectors * t1 / tiles * VW : places + s->rest;
+                    const int64_t p = batch.first[0] * VW;
+                    const int64_t stop = t1 < tiles ? batch.first[batch.count] * VW : places + s->rest;
                     conv_finish(tail, j0 + j, out + j * ldo + p, ldo, few, stop - p);
                 }
             }
@@ -429,13 +477,14 @@ static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part
     room.results = room.kernel + sizes[3];
     int32_t *const first = (int32_t *)(x + size);
     const shifted_offsets at = {first, first + deep, first + 2 * deep};
-    for (int64_t k = 0; k < deep; k++) {
-        const int64_t tx = k % ax[0].taps, y = k % taps / ax[0].taps * ax[1].dilation;
-        const int64_t copy = (k / taps * ax[0].taps + tx) * s->remainders + y % ax[1].stride;
-        at.copies[k] = (int32_t)(copy * s->plane + y / ax[1].stride * ax[0].out);
-        if (s->in_place) at.input[k] = (int32_t)(k * (int64_t)(v->nb_c / sizeof(float)));
-        at.tile[k] = (int32_t)(k * SHIFTED_LANES);
-    }
+    for (int64_t c = 0, k = 0; c < s->depth; c++)
+        for (int64_t y = 0; y < ax[1].taps; y++)
+            for (int64_t tx = 0; tx < ax[0].taps; tx++, k++) {
+                const int64_t row = y * ax[1].dilation, copy = (c * ax[0].taps + tx) * s->remainders;
+                at.copies[k] = (int32_t)((copy + row % ax[1].stride) * s->plane + row / ax[1].stride * ax[0].out);
+                if (s->in_place) at.input[k] = (int32_t)(k * (int64_t)(v->nb_c / sizeof(float)));
+                at.tile[k] = (int32_t)(k * SHIFTED_LANES);
+            }
     const int64_t units = v->n * s->strips * s->chunks;
     for (int64_t u; (u = gg_claim_piece(w, units)) >= 0;) {
         const int64_t chunk = u % s->chunks, strip = u / s->chunks % s->strips, image = u / s->chunks / s->strips;

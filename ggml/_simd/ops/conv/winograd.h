@@ -470,7 +470,7 @@ static void winograd_products(const float *kernel, const float *x, int64_t c, in
         for (int64_t t = 0; t < tiles; t++) {
             const int64_t from = vectors * t / tiles, wide = vectors * (t + 1) / tiles - from;
             shifted_table[wide][few](c, at, x + from * VW, kernel + j * c, c,
-                                     sums + j * plane + from * VW, plane, VW, false, NULL);
+                                     sums + j * plane + from * VW, plane, VW, false, NULL, NULL);
         }
     }
 }

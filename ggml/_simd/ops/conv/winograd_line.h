@@ -167,18 +167,13 @@ static void line_products(const float *kernel, const float *x, int64_t depth, in
     const int64_t together = shifted_together(gg_ceil_div(depth, blocks));
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t k0 = depth * b / blocks, k = depth * (b + 1) / blocks - k0;
+        shifted_batch batch = {.at = at + k0, .tile_at = tile_at, .x = x, .tile = tile, .k = k, .places = vectors * VW};
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
-            int32_t first[SHIFTED_TOGETHER + 1];
             t1 = gg_min(t0 + together, tiles);
-            shifted_divide(vectors, tiles, t0, t1, first);
-            shifted_pack(k, at + k0, x, first, t1 - t0, tile);
+            shifted_divide(vectors, tiles, t0, t1, &batch);
             for (int64_t q = 0; q < groups; q++) {
                 const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
-                const float *const w = kernel + j * depth + k0;
-                for (int64_t t = 0; t < t1 - t0; t++)
-                    shifted_table[first[t + 1] - first[t]][few](k, tile_at, tile + t * k * SHIFTED_LANES, w, depth,
-                                                                sums + j * plane + first[t] * VW, plane, VW, b > 0,
-                                                                NULL);
+                shifted_group(&batch, !q, few, kernel + j * depth + k0, depth, sums + j * plane, plane, b > 0, NULL);
             }
         }
     }
