@@ -30,7 +30,9 @@ enum {
     SHIFTED_TAPS = 16,              /* most columns of taps, and copies for rows */
     SHIFTED_STRIPS = 4,             /* strips for each thread, if these have SHIFTED_PLACES positions at least */
     SHIFTED_LEAST = SHIFTED_LANES * 3 / 2,      /* positions of a strip at least, where each thread gets one */
-    SHIFTED_CHANNELS = 24,          /* output channels of a task at least, where each thread gets one */
+    SHIFTED_CHANNELS = 24,          /* output channels of a task at least, where each thread gets one, */
+    SHIFTED_SHARED = 48,            /* or several, whose tiles stay packed */
+    SHIFTED_WORK = 1 << 18,         /* products of one of several tasks at least */
     SHIFTED_SMALL = 8 * VW,         /* positions of an image up to which images are computed together, and */
     SHIFTED_RESULTS = 2 * SHIFTED_FLOATS,       /* floats of their results, which are copied afterwards */
     SHIFTED_CROWDED = 1024,         /* channels that are a multiple of so many bytes apart share few sets of L1 */
@@ -47,6 +49,7 @@ typedef struct shifted {
     bool in_place;                  /* elements need not be copied */
     bool packs;                     /* tiles are packed */
     int64_t together;               /* tiles that are computed before the next output channels */
+    int64_t held;                   /* floats of a packed strip that is kept for the next task; 0: it is not */
 } shifted;
 
 /* Whether a tap reads neighbouring positions from neighbouring floats. crowded: channels may share few sets of L1. */
@@ -93,6 +96,15 @@ static int64_t shifted_parts(const patches *v, int nth) {
     return parts;
 }
 
+/* Into how many tasks the output channels of a strip are divided: several for each thread if the strip stays packed, as
+ * threads may differ in speed. */
+static int64_t shifted_chunks(const shifted *s, const gemm *g, int nth) {
+    const int64_t strips = s->strips * s->seen.n, products = g->m / strips * g->k * g->n;
+    const int64_t several = gg_min(gg_ceil_div(SHIFTED_STRIPS * nth, strips), g->n / SHIFTED_SHARED);
+    const int64_t one = gg_min(gg_ceil_div(nth, strips), g->n / SHIFTED_CHANNELS);
+    return gg_max(nth > 1 && s->held ? gg_max(gg_min(several, products / SHIFTED_WORK), one) : one, 1);
+}
+
 static bool shifted_fits(const conv_plan *p, void *part) {
     const gemm *const g = &p->product.g;
     const int nth = p->threads;
@@ -128,9 +140,12 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     if (s->strips == 1 && !s->rest) s->strips = shifted_parts(v, nth);
     s->rows = gg_ceil_div(ax[1].out, s->strips);
     s->plane = (s->rows + s->halo) * ax[0].out;
-    s->chunks = gg_max(gg_min(gg_ceil_div(nth, s->strips * v->n), g->n / SHIFTED_CHANNELS), 1);
     const bool crowded = s->in_place && v->nb_c % SHIFTED_CROWDED == 0;
+    s->held = gg_ceil_div(s->rows * ax[0].out, SHIFTED_LANES) * g->k * SHIFTED_LANES;
+    if (g->n < SHIFTED_SHARED || s->held > SHIFTED_PACKED_FLOATS) s->held = 0;
+    s->chunks = shifted_chunks(s, g, nth);
     s->packs = crowded || g->n / s->chunks >= SHIFTED_PACKED;
+    if (!s->packs) s->held = 0;
     s->together = s->packs ? shifted_together(s->depth * taps) : SHIFTED_TILES;
     return true;
 }
@@ -350,7 +365,8 @@ typedef struct shifted_batch {
     const float *x;
     float *tile;                    /* NULL: tiles are not packed */
     int64_t k, count, places;       /* taps; tiles; positions up to the end of the strip */
-    bool ready;                     /* the last tile is packed already */
+    bool ready;                     /* all tiles, */
+    bool end_ready;                 /* or the last one are packed already */
     int32_t first[SHIFTED_MOST + 1];
 } shifted_batch;
 /* Divides vectors of positions into tiles: first[i] is the first vector of tile t0 + i; the last is where tile t1 - 1
@@ -367,7 +383,7 @@ static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const f
         const int left = (int)gg_min(b->places - p - (wide - 1) * VW, VW);
         float *const tile = b->tile ? b->tile + t * b->k * SHIFTED_LANES : NULL;
         if (!tile) shifted_table[wide][n](b->k, b->at, b->x + p, w, ldw, out + p, ldo, left, add, NULL, end);
-        else if (packs && !(b->ready && t == b->count - 1))
+        else if (packs && !b->ready && !(b->end_ready && t == b->count - 1))
             shifted_packing[wide][n](b->k, b->at, b->x + p, w, ldw, out + p, ldo, left, add, tile, end);
         else shifted_table[wide][n](b->k, b->tile_at, tile, w, ldw, out + p, ldo, left, add, NULL, end);
     }
@@ -382,7 +398,7 @@ static void shifted_pack_end(shifted_batch *b) {
             const float *const from = b->x + b->at[k] + p + i;
             vf_store(to + i, k == b->k - 1 && n - i < VW ? vf_loadn(from, (int)(n - i)) : vf_load(from));
         }
-    b->ready = true;
+    b->end_ready = true;
 }
 /* Prefetches to L2 what the tiles read: each tile reads little of a channel, whose parts may lie in many pages. */
 static void shifted_ahead(const shifted_batch *b) {
@@ -393,11 +409,14 @@ static void shifted_ahead(const shifted_batch *b) {
 
 /* Memory of a thread: the copies, packed tiles, the elements of positions behind the last whole vector, a converted
  * kernel, and the results of a strip if they lie apart. */
-typedef struct shifted_room { float *copies, *tile, *one, *kernel, *results; } shifted_room;
+typedef struct shifted_room {
+    float *copies, *tile, *one, *kernel, *results;
+    int64_t held;                   /* the strip that is packed, counted through the images; -1: none */
+} shifted_room;
 
 /* Output channels j0 .. j1-1 of a strip of rows of an image. */
 static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t strip, int64_t j0, int64_t j1,
-                         const shifted_offsets *at, const shifted_room *room) {
+                         const shifted_offsets *at, shifted_room *room) {
     const patches *const v = &s->seen;
     const patch_axis *ax = v->ax;
     const int64_t first = ax[1].out * strip / s->strips, rows = ax[1].out * (strip + 1) / s->strips - first;
@@ -411,6 +430,8 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
     const conv_tail *const tail = &v->tail;
     const bool relu = tail->finish == conv_tail_RELU, hardswish = tail->finish == conv_tail_HARDSWISH;
     const bool in_tile = !tail->added && (relu || hardswish || tail->finish == conv_tail_NONE);
+    const bool ready = s->held && room->held == image * s->strips + strip;
+    if (s->held) room->held = image * s->strips + strip;
     for (int64_t c = 0; c < v->c; c += s->depth) {
         const int64_t depth = gg_min(s->depth, v->c - c);
         const bool last = c + depth == v->c;
@@ -420,21 +441,23 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         const char *const channels = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
         const float *const from = in_place ? (const float *)channels + first * ax[0].out : room->copies;
         const int32_t *const offsets = in_place ? at->input : at->copies;
-        if (!in_place) shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, room->copies);
+        if (!in_place && !(ready && !s->rest))
+            shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, room->copies);
         int64_t ldw;
         const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room->kernel, &ldw);
         for (int64_t k = 0; k < depth * taps && s->rest; k++)
             for (int64_t r = 0; r < s->rest; r++) room->one[r * depth * taps + k] = from[offsets[k] + places + r];
         shifted_batch batch = {.at = offsets, .tile_at = at->tile, .x = from, .tile = s->packs ? room->tile : NULL,
-                               .k = depth * taps, .places = places};
+                               .k = depth * taps, .places = places, .ready = ready};
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             t1 = gg_min(t0 + s->together, tiles);
             const bool single = SHIFTED_V == 2 && vectors % 2 && t1 == tiles && !s->rest;
             if (single && t1 - t0 > 1) t1--;            /* the last tile has one vector and is computed alone */
             const int64_t most = single && t1 == tiles ? SHIFTED_NARROW_N : SHIFTED_N, groups = gg_ceil_div(n, most);
             shifted_divide(vectors, tiles, t0, t1, &batch);
-            if (SHIFTED_TOGETHER > 1 && s->packs) shifted_ahead(&batch);
-            if (in_place && beyond && t1 == tiles) shifted_pack_end(&batch);
+            if (s->held) batch.tile = room->tile + (c * taps * tiles + t0 * batch.k) * SHIFTED_LANES;
+            if (SHIFTED_TOGETHER > 1 && s->packs && !ready) shifted_ahead(&batch);
+            if (in_place && beyond && t1 == tiles && !ready) shifted_pack_end(&batch);
             for (int64_t q = 0; q < groups; q++) {
                 const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
                 const shifted_end end = {tail->bias ? tail->bias + j0 + j : zeros, relu ? 0 : -GG_INF, hardswish};
@@ -457,22 +480,28 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
                        (float *)(to + (size_t)j * g->c_n + (size_t)r * v->to[1]));
 }
 
+/* The first output channel of a chunk. Chunks are whole groups, but for the last one. */
+static inline int64_t shifted_channel(const gemm *g, const shifted *s, int64_t chunk) {
+    return gg_min(gg_ceil_div(g->n, SHIFTED_N) * chunk / s->chunks * SHIFTED_N, g->n);
+}
 /* Computes what gemm_run would. */
 static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part) {
     const gemm *const g = &plan->product.g;
     const shifted *const s = part;
     const patches *const v = &s->seen;
     const patch_axis *ax = v->ax;
-    const int64_t taps = ax[0].taps * ax[1].taps, deep = s->depth * taps, each = gg_ceil_div(g->n, s->chunks);
+    const int64_t taps = ax[0].taps * ax[1].taps, deep = s->depth * taps;
+    const int64_t each = gg_ceil_div(gg_ceil_div(g->n, SHIFTED_N), s->chunks) * SHIFTED_N;
     const int64_t sizes[] = {
-        s->depth * ax[0].taps * s->remainders * s->plane + VW, s->packs ? s->together * deep * SHIFTED_LANES : 0,
+        s->depth * ax[0].taps * s->remainders * s->plane + VW,
+        s->packs ? gg_max(s->together * deep * SHIFTED_LANES, s->held) : 0,
         s->rest * deep, g->b.type == GGML_TYPE_F32 ? 0 : each * deep, s->apart ? each * s->rows * ax[0].out : 0,
     };
     int64_t size = 0;
     for (int i = 0; i < 5; i++) size += sizes[i];
     float *const x = gg_scratch((size_t)(size + 3 * deep) * sizeof *x);
     if (!x) return conv_memory(plan->dst);
-    shifted_room room = {.copies = x};
+    shifted_room room = {.copies = x, .held = -1};
     room.tile = room.copies + sizes[0], room.one = room.tile + sizes[1], room.kernel = room.one + sizes[2];
     room.results = room.kernel + sizes[3];
     int32_t *const first = (int32_t *)(x + size);
@@ -488,7 +517,7 @@ static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part
     const int64_t units = v->n * s->strips * s->chunks;
     for (int64_t u; (u = gg_claim_piece(w, units)) >= 0;) {
         const int64_t chunk = u % s->chunks, strip = u / s->chunks % s->strips, image = u / s->chunks / s->strips;
-        shifted_task(g, s, image, strip, g->n * chunk / s->chunks, g->n * (chunk + 1) / s->chunks, &at, &room);
+        shifted_task(g, s, image, strip, shifted_channel(g, s, chunk), shifted_channel(g, s, chunk + 1), &at, &room);
     }
     return GGML_STATUS_SUCCESS;
 }
