@@ -347,38 +347,43 @@ static inline __attribute__((always_inline)) void gg_gelu_erf_near(const int m, 
     gg_normal_tail(m, t, vf_set1(-2.40625f), u, q, NULL);
     GG_UP_TO(j, m) x[j] = vf_fnma(t[j], q[j], vf_max(vf_zero(), x[j]));
 }
-/* Of any x. Below -14.5, the result is -0, and to underflow to it would take long. */
-static __attribute__((noinline, unused)) vf gg_gelu_erf_far(vf x) {
+/* Of the lanes below -5.5, those of NaN too; y in the others. Below -14.5, the result is -0, and to underflow to it would
+ * take long. */
+static __attribute__((noinline, unused)) vf gg_gelu_erf_far(vf x, vf y) {
     const vm near = vf_gt(x, vf_set1(-5.5f)), gone = vf_lt(x, vf_set1(-14.5f));
-    const vf factor = vf_select(near, vf_set1(1), vf_set1(0x1p32f));   /* Phi of far x may be subnormal */
-    const vf t = vf_select(gone, vf_set1(6), vf_min(vf_select(near, vf_set1(5.5f), vf_set1(14.5f)), vf_abs(x)));
-    const vf u = vf_sub(t, vf_select(near, vf_set1(1.70509565f), vf_set1(9.2083292f)));
-    vf tail = vf_select(near, gg_poly(u, 11, gg_tail_near), gg_poly(u, 10, gg_tail_far));
-    gg_normal_tail(1, &t, vf_select(near, vf_set1(-2.40625f), vf_set1(-4.54522705078125f)), &u, &tail, &factor);
-    const vf y = vf_fnma(t, tail, vf_max(vf_zero(), x));
+    const vf factor = vf_set1(0x1p32f);                 /* Phi of far x may be subnormal */
+    const vf t = vf_select(gone, vf_set1(6), vf_min(vf_set1(14.5f), vf_abs(vf_select(near, vf_set1(6), x))));
+    const vf u = vf_sub(t, vf_set1(9.2083292f));
+    vf tail = gg_poly(u, 10, gg_tail_far);
+    gg_normal_tail(1, &t, vf_set1(-4.54522705078125f), &u, &tail, &factor);
+    const vf z = vf_fnma(t, tail, vf_max(vf_zero(), x));
 #ifdef GG_VEC_LDEXP
-    return vf_select(gone, vf_set1(-0.0f), vf_ldexp(y, vf_select(near, vf_zero(), vf_set1(-32))));
+    return vf_select(near, y, vf_select(gone, vf_set1(-0.0f), vf_ldexp(z, vf_set1(-32))));
 #else
     /* The bits of a subnormal number are how many times it is 2^-149. A product with such a result takes long. */
-    const vm low = vm_and(vm_not(near), vf_lt(vf_abs(y), vf_set1(0x1p-94f)));
-    const vf tiny = vf_neg(vi_float(vf_to_vi(vf_select(low, vf_mul(vf_abs(y), vf_set1(0x1p117f)), vf_zero()))));
-    const vf normal = vf_keep(vf_select(low, vf_set1(1), y)), scale = vf_select(near, vf_set1(1), vf_set1(0x1p-32f));
-    return vf_select(gone, vf_set1(-0.0f), vf_select(low, tiny, vf_mul(normal, scale)));
+    const vm low = vf_lt(vf_abs(z), vf_set1(0x1p-94f));
+    const vf tiny = vf_neg(vi_float(vf_to_vi(vf_select(low, vf_mul(vf_abs(z), vf_set1(0x1p117f)), vf_zero()))));
+    const vf scaled = vf_mul(vf_keep(vf_select(low, vf_set1(1), z)), vf_set1(0x1p-32f));
+    return vf_select(near, y, vf_select(gone, vf_set1(-0.0f), vf_select(low, tiny, scaled)));
 #endif
 }
+/* m vectors, up to four, each step for all of them: so none waits for the latency of its last step. */
+static inline __attribute__((always_inline)) void gg_gelu_erf_of(const int m, vf *x) {
+    vf y[4];
+    vm near = vf_gt(x[0], vf_set1(-5.5f));
+    for (int j = 1; j < m; j++) near = vm_and(near, vf_gt(x[j], vf_set1(-5.5f)));
+    GG_UP_TO(j, m) y[j] = x[j];
+    gg_gelu_erf_near(m, y);
+    if (__builtin_expect(!vm_all(near), 0))
+        GG_UP_TO(j, m) if (!vm_all(vf_gt(x[j], vf_set1(-5.5f)))) y[j] = gg_gelu_erf_far(x[j], y[j]);
+    GG_UP_TO(j, m) x[j] = y[j];
+}
 static inline vf v_gelu_erf(vf x) {
-    if (__builtin_expect(!vm_all(vf_gt(x, vf_set1(-5.5f))), 0)) return gg_gelu_erf_far(x);
-    gg_gelu_erf_near(1, &x);
+    gg_gelu_erf_of(1, &x);
     return x;
 }
 static __attribute__((noinline, unused)) vf gg_gelu_erf_one(vf x) { return v_gelu_erf(x); }
-/* v_gelu_erf of four vectors, each step for all of them: so none waits for the latency of its last step. */
-static inline __attribute__((always_inline)) void v_gelu_erf_4(vf x[4]) {
-    vm near = vf_gt(x[0], vf_set1(-5.5f));
-    for (int j = 1; j < 4; j++) near = vm_and(near, vf_gt(x[j], vf_set1(-5.5f)));
-    if (__builtin_expect(vm_all(near), 1)) gg_gelu_erf_near(4, x);
-    else GG_FOUR(j) x[j] = gg_gelu_erf_one(x[j]);
-}
+static inline __attribute__((always_inline)) void v_gelu_erf_4(vf x[4]) { gg_gelu_erf_of(4, x); }
 /* erf(x) = 1 - exp(-x p(x)); where x is small, 2 (Phi(t) - 1/2) with t = x sqrt(2); beyond 3.95, it is 1 */
 static inline vf v_erf(vf x) {
     static const float c[] = {1.12847781f, 0.635906994f, 0.104904272f, -0.0225741502f, 0.00308381813f, -0.00019338842f};
