@@ -118,8 +118,8 @@ def test_one_backend_in_several_python_threads():
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("take_turns", [True, False])
 def test_one_graph_in_several_python_threads(threads, take_turns, switching):
-    """Threads that take turns compute a graph as one thread does. Without turns they race for the same tensors: a program
-    must not do that, and what it gets is undefined, but it does not crash, and the next compute is right.
+    """Threads that take turns compute a graph as one thread does. Without turns they race for the same tensors: a
+    program must not do that, and what it gets is undefined, but it does not crash, and the next compute is right.
     """
     if not take_turns and RACES_ARE_REPORTED:
         pytest.skip("ThreadSanitizer reports the races of this program")

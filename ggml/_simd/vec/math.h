@@ -347,8 +347,8 @@ static inline __attribute__((always_inline)) void gg_gelu_erf_near(const int m, 
     gg_normal_tail(m, t, vf_set1(-2.40625f), u, q, NULL);
     GG_UP_TO(j, m) x[j] = vf_fnma(t[j], q[j], vf_max(vf_zero(), x[j]));
 }
-/* Of the lanes below -5.5, those of NaN too; y in the others. Below -14.5, the result is -0, and to underflow to it would
- * take long. */
+/* Of the lanes below -5.5, those of NaN too; y in the others. Below -14.5, the result is -0, and to underflow to it
+ * would take long. */
 static __attribute__((noinline, unused)) vf gg_gelu_erf_far(vf x, vf y) {
     const vm near = vf_gt(x, vf_set1(-5.5f)), gone = vf_lt(x, vf_set1(-14.5f));
     const vf factor = vf_set1(0x1p32f);                 /* Phi of far x may be subnormal */

@@ -158,9 +158,9 @@ static inline vf shifted_finish(vf x, const shifted_end *end, int j, bool hardsw
 }
 
 /* out[j*ldo + i] (+)= the sum over k of x[at[k] + i] w[j*ldw + k], for v vectors of positions, the last of which has
- * `left` elements, and n output channels. packs: what is read of x is also packed to `tile`. end: what follows the sums;
- * NULL: nothing does. The kernel of the next n channels is prefetched: it may be in the L3 cache or in memory, and its
- * rows are too short for the processor to foresee them. */
+ * `left` elements, and n output channels. packs: what is read of x is also packed to `tile`. end: what follows the
+ * sums; NULL: nothing does. The kernel of the next n channels is prefetched: it may be in the L3 cache or in memory,
+ * and its rows are too short for the processor to foresee them. */
 #define SHIFTED_ARGS int64_t k, const int32_t *at, const float *x, const float *w, int64_t ldw, float *out, \
                      int64_t ldo, int left, bool add, float *tile, const shifted_end *end
 GG_INLINE void shifted_tile(const int v, const int n, const bool packs, SHIFTED_ARGS) {
