@@ -357,7 +357,6 @@ static void shifted_block(const patches *v, const gemm *g, const shifted *s, int
 /* The offsets of each tap in the copies, in the input where it is read in place, and in a packed tile. */
 typedef struct shifted_offsets { int32_t *copies, *input, *tile; } shifted_offsets;
 
-
 /* Tiles that are computed before the next output channels: `count` of them, which `first` divides, from x. If they are
  * packed, a tile of k taps follows the other, and the first group of output channels packs what it reads. */
 typedef struct shifted_batch {
@@ -492,13 +491,13 @@ static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part
     const patch_axis *ax = v->ax;
     const int64_t taps = ax[0].taps * ax[1].taps, deep = s->depth * taps;
     const int64_t each = gg_ceil_div(gg_ceil_div(g->n, SHIFTED_N), s->chunks) * SHIFTED_N;
-    const int64_t sizes[] = {
-        s->depth * ax[0].taps * s->remainders * s->plane + VW,
+    int64_t sizes[] = {
+        s->in_place && s->packs ? 0 : s->depth * ax[0].taps * s->remainders * s->plane + VW,
         s->packs ? gg_max(s->together * deep * SHIFTED_LANES, s->held) : 0,
         s->rest * deep, g->b.type == GGML_TYPE_F32 ? 0 : each * deep, s->apart ? each * s->rows * ax[0].out : 0,
     };
     int64_t size = 0;
-    for (int i = 0; i < 5; i++) size += sizes[i];
+    for (int i = 0; i < 5; i++) size += sizes[i] = gg_ceil_div(sizes[i], 16) * 16;     /* vectors are aligned */
     float *const x = gg_scratch((size_t)(size + 3 * deep) * sizeof *x);
     if (!x) return conv_memory(plan->dst);
     shifted_room room = {.copies = x, .held = -1};
