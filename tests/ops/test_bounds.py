@@ -25,14 +25,14 @@ WINDOWS = [(1, 1, 0, 1), (3, 1, 1, 1), (3, 2, 0, 1), (5, 1, 2, 1), (3, 1, 2, 2)]
 @pytest.fixture
 def fenced():
     """Moves a tensor to the end of pages behind which nothing may be read."""
-    libc, maps = ctypes.CDLL(None, use_errno=True), []
+    libc, maps = ctypes.CDLL(None), []
 
     def move(t):
         values, size = memory(t).copy(), ggml.ggml_nbytes(t)
         whole = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         pages = mmap.mmap(-1, whole + mmap.PAGESIZE)
         start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
-        maps.append((pages, start))
+        maps.append(pages)
         assert not libc.mprotect(ctypes.c_void_p(start + whole), ctypes.c_size_t(mmap.PAGESIZE), NO_ACCESS)
         t.contents.data = start + whole - size
         memory(t)[:] = values

@@ -142,10 +142,9 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     s->plane = (s->rows + s->halo) * ax[0].out;
     const bool crowded = s->in_place && v->nb_c % SHIFTED_CROWDED == 0;
     s->held = gg_ceil_div(s->rows * ax[0].out, SHIFTED_LANES) * g->k * SHIFTED_LANES;
-    if (g->n < SHIFTED_SHARED || s->held > SHIFTED_PACKED_FLOATS) s->held = 0;
+    if (SHIFTED_TOGETHER == 1 || g->n < SHIFTED_SHARED || s->held > SHIFTED_PACKED_FLOATS) s->held = 0;
     s->chunks = shifted_chunks(s, g, nth);
     s->packs = crowded || g->n / s->chunks >= SHIFTED_PACKED;
-    if (!s->packs) s->held = 0;
     s->together = s->packs ? shifted_together(s->depth * taps) : SHIFTED_TILES;
     return true;
 }
@@ -364,8 +363,8 @@ typedef struct shifted_batch {
     const float *x;
     float *tile;                    /* NULL: tiles are not packed */
     int64_t k, count, places;       /* taps; tiles; positions up to the end of the strip */
-    bool ready;                     /* all tiles, */
-    bool end_ready;                 /* or the last one are packed already */
+    bool ready;                     /* all tiles are packed already */
+    bool end_ready;                 /* the last one is */
     int32_t first[SHIFTED_MOST + 1];
 } shifted_batch;
 /* Divides vectors of positions into tiles: first[i] is the first vector of tile t0 + i; the last is where tile t1 - 1
@@ -375,6 +374,7 @@ static inline void shifted_divide(int64_t vectors, int64_t tiles, int64_t t0, in
     for (int64_t t = t0; t <= t1; t++)
         b->first[t - t0] = (int32_t)(SHIFTED_V == 2 ? gg_min(2 * t, vectors) : vectors * t / tiles);
 }
+/* Computes n output channels of all tiles. packs: tiles that are not ready are packed meanwhile. */
 static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const float *w, int64_t ldw, float *out,
                           int64_t ldo, bool add, const shifted_end *end) {
     for (int64_t t = 0; t < b->count; t++) {
@@ -399,6 +399,7 @@ static void shifted_pack_end(shifted_batch *b) {
         }
     b->end_ready = true;
 }
+
 /* Prefetches to L2 what the tiles read: each tile reads little of a channel, whose parts may lie in many pages. */
 static void shifted_ahead(const shifted_batch *b) {
     const int64_t end = b->first[b->count] * VW;
