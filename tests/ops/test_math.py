@@ -26,6 +26,13 @@ REFERENCES = {
     "gelu_quick": e.gelu_quick,
     "gelu_erf": e.gelu_erf,
 }
+
+
+def hardsigmoid(x):
+    """In single precision, with a division."""
+    return np.clip((x.astype(np.float32) + np.float32(3)) / np.float32(6), 0, 1)
+
+
 EXACT = {
     "abs": np.abs,
     "neg": np.negative,
@@ -36,6 +43,8 @@ EXACT = {
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,
+    "hardsigmoid": hardsigmoid,
+    "hardswish": lambda x: np.maximum(x, -4).astype(np.float32) * hardsigmoid(x),
     "round": lambda x: np.trunc(x + np.copysign(np.where(np.abs(x) < 2.0**52, 0.5, 0), x)),
 }
 

@@ -465,9 +465,14 @@ static inline vf v_sgn(vf x) {
 static inline vf v_step(vf x) {
     return vf_select(vf_gt(x, vf_zero()), vf_set1(1), vf_select(vf_isnan(x), x, vf_zero()));
 }
-static inline vf v_hardsigmoid(vf x) { return gg_clamp(vf_div(vf_add(x, vf_set1(3)), vf_set1(6)), 0, 1); }
-/* -inf has the limit -0 */
-static inline vf v_hardswish(vf x) { return vf_mul(vf_max(vf_set1(-4), x), v_hardsigmoid(x)); }
+/* x / 6 for what has no subnormal quotient: 1/6 in two parts leaves an error too small to round differently. */
+static inline vf gg_sixth(vf x) { return vf_fma_exact(x, vf_set1(1.0f / 6), vf_mul(x, vf_set1(-0x1.555556p-28f))); }
+static inline vf v_hardsigmoid(vf x) { return gg_sixth(gg_clamp(vf_add(x, vf_set1(3)), 0, 6)); }
+/* From -3 down the result is -0, also for -inf. */
+static inline vf v_hardswish(vf x) {
+    const vf y = vf_max(vf_set1(-3), x);
+    return vf_mul(y, gg_sixth(vf_min(vf_set1(6), vf_add(y, vf_set1(3)))));
+}
 /* Rounds half away from zero. Adds the float just below 1/2: adding 1/2 would round up the float just below 1/2. */
 static inline vf v_half_away(vf x) { return vf_add(x, vf_copysign(vf_set1(0x1.fffffep-2f), x)); }
 static inline vf v_round_away(vf x) { return vf_trunc(v_half_away(x)); }

@@ -5,7 +5,7 @@
 #include "plan.h"
 
 enum {
-    DEPTHWISE_FLOATS = 1 << 13,     /* of the copy of a plane, so that it stays in the L1 cache */
+    DEPTHWISE_FLOATS = 5 << 10,     /* of the copy of a plane, so that it stays in the L1 cache */
     DEPTHWISE_ROWS = 16,            /* of outputs at least, as strips share rows of the copy */
     DEPTHWISE_MOST = 8,             /* rows of a block */
 };

@@ -18,17 +18,28 @@ typedef struct conv_tail {
     conv_tail_fn finish;            /* NULL: nothing follows */
 } conv_tail;
 
+/* Whole vectors have loops without a branch: branches would take longer than most functions. */
 #define CONV_TAIL(NAME, EXPR)                                                                        \
+    static inline vf conv_end_##NAME(vf x, vf below) { (void)below; return EXPR; }                   \
     static void conv_tail_##NAME(const float *bias, const float *slope, const float *added, int64_t lda, float *y, \
                                  int64_t ldy, int64_t n, int64_t count) {                            \
         for (int64_t j = 0; j < n; j++, y += ldy) {                                                  \
             const vf more = vf_set1(bias ? bias[j] : 0), below = vf_set1(slope ? slope[j] : 0);      \
-            (void)below;                                                                             \
-            for (int64_t i = 0; i < count; i += VW) {                                                \
-                vf x = vf_add(ld(y + i, count - i), more);                                           \
-                if (added) x = vf_add(x, ld(added + j * lda + i, count - i));                        \
-                st(y + i, EXPR, count - i);                                                          \
-            }                                                                                        \
+            const float *const others = added ? added + j * lda : NULL;                              \
+            int64_t i = 0;                                                                           \
+            if (others)                                                                              \
+                for (; i + VW <= count; i += VW) {                                                   \
+                    const vf x = vf_add(vf_add(vf_load(y + i), more), vf_load(others + i));          \
+                    vf_store(y + i, conv_end_##NAME(x, below));                                      \
+                }                                                                                    \
+            else                                                                                     \
+                for (; i + VW <= count; i += VW)                                                     \
+                    vf_store(y + i, conv_end_##NAME(vf_add(vf_load(y + i), more), below));           \
+            if (i == count) continue;                                                                \
+            const int left = (int)(count - i);                                                       \
+            vf x = vf_add(vf_loadn(y + i, left), more);                                              \
+            if (others) x = vf_add(x, vf_loadn(others + i, left));                                   \
+            vf_storen(y + i, conv_end_##NAME(x, below), left);                                       \
         }                                                                                            \
     }
 CONV_TAIL(NONE, x)
