@@ -1,8 +1,8 @@
 """Operands and results of a plan: what is copied between arrays and the tensors of its graph, and what is not.
 
-In a graph of few nodes, copying large arrays in and out takes longer than the nodes. Such an operand is read where the
-caller has it, if it lies there as a tensor would, and such a result is computed in the array that the caller gets. The
-memory of results is used again when nobody refers to it any more: fresh pages would take longer than most nodes.
+Copying large arrays in and out takes longer than many nodes. Such an operand is read where the caller has it, if it
+lies there as a tensor would, and in a graph of few nodes such a result is computed in the array that the caller gets.
+The memory of results is used again when nobody refers to it any more: fresh pages would take longer than most nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .repeating import address_of
 from .values import BOOL, F32, F64, count, extents
 
 LARGE = 1 << 16  # bytes from which an array is not copied, or its memory is used again
-# A graph whose tensors move is checked and planned again, which takes as long for each node as copying so many bytes.
+MOVED = 1 << 17  # bytes of an operand whose copy takes longer than changing the plan of a graph where nodes read it
+# A graph whose results move is checked and planned again, which takes as long for each node as copying so many bytes.
 NODE = 40_000
 TYPES = {
     F32: ggml.GGML_TYPE_F32,
@@ -150,8 +151,8 @@ def transfers(graph, feeds, outputs):
 
     given = [large(f, f.tensor.t) for f, _ in feeds]
     taken = [size if (size := large(v, t)) and tensors.count(t) == 1 else 0 for _, v, t in outputs]
-    if sum(given + taken) < NODE * n:  # moving tensors of so many nodes takes longer than copying all of them
-        given, taken = [0] * len(given), [0] * len(taken)
+    if sum(given + taken) < NODE * n:  # moving results of so many nodes takes longer than copying all that is large
+        given, taken = [size if size >= MOVED else 0 for size in given], [0] * len(taken)
     nodes = [ggml.ggml_graph_node(graph, i) for i in range(n)] if any(given + taken) else []
     operands = [Operand(feed, position, bool(moves), nodes) for (feed, position), moves in zip(feeds, given)]
     return operands, [Result(name, value, t, bool(moves), nodes) for (name, value, t), moves in zip(outputs, taken)]

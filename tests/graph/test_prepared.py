@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from cases.harness import context, graph_of
+from cases.harness import ISAS, context, graph_of, isa
 
 import ggml
 import ggml.utils
@@ -75,6 +75,112 @@ def test_data_that_is_moved(sum_of_squares):
     x.contents.data = vector(ctx, [0, 1, 0]).contents.data
     compute(ctx, graph, times=BEFORE)
     assert ggml.utils.to_numpy(result).tolist() == [10, 21, 30]
+
+
+def readers(ctx, image, matrix):
+    """Results that read two operands in many ways: convolutions, products, chains, views."""
+    dice = np.random.default_rng(5)
+
+    def constant(*ne):
+        t = ggml.ggml_new_tensor(ctx, F32, len(ne), (ctypes.c_int64 * len(ne))(*ne))
+        values = ggml.utils.to_numpy(t)
+        values[...] = 0.1 * dice.standard_normal(values.shape)
+        return t
+
+    flat = ggml.ggml_reshape_2d(ctx, image, 18 * 17, 8)
+    half = ggml.ggml_view_2d(ctx, matrix, 64, 20, matrix.contents.nb[1], 20 * matrix.contents.nb[1])
+    bias = ggml.ggml_reshape_3d(ctx, constant(16), 1, 1, 16)
+    taps, points, planes = constant(3, 3, 8, 16), constant(1, 1, 8, 16), constant(3, 3, 1, 8)
+    sums = ggml.ggml_add_inplace(ctx, ggml.ggml_conv_2d_direct(ctx, taps, image, 1, 1, 1, 1, 1, 1), bias)
+    return [
+        ggml.ggml_relu_inplace(ctx, sums),
+        ggml.ggml_conv_2d_direct(ctx, points, image, 1, 1, 0, 0, 1, 1),
+        ggml.ggml_conv_2d_dw_direct(ctx, planes, image, 1, 1, 1, 1, 1, 1),
+        ggml.ggml_add(ctx, ggml.ggml_mul(ctx, ggml.ggml_rms_norm(ctx, flat, 1e-5), constant(18 * 17)), flat),
+        ggml.ggml_soft_max(ctx, ggml.ggml_scale(ctx, half, 2)),
+        ggml.ggml_mul_mat(ctx, matrix, constant(64)),
+        ggml.ggml_mul_mat(ctx, matrix, constant(64, 30)),
+        ggml.ggml_mul_mat(ctx, constant(64, 50), half),
+        ggml.ggml_mul_mat(ctx, constant(64, 9), half),
+        ggml.ggml_cont(ctx, ggml.ggml_transpose(ctx, half)),
+        ggml.ggml_pool_2d(ctx, image, ggml.GGML_OP_POOL_MAX, 2, 2, 2, 2, 0, 0),
+    ]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("name", ISAS)
+def test_operands_that_lie_elsewhere_in_each_compute(name, n_threads, ctx):
+    """Views move with them. The results are those for the same values in the memory of the graph."""
+    dice = np.random.default_rng(9)
+    image, matrix = ggml.ggml_new_tensor_3d(ctx, F32, 18, 17, 8), ggml.ggml_new_tensor_2d(ctx, F32, 64, 40)
+    results = readers(ctx, image, matrix)
+    graph = graph_of(ctx, *results)
+    nodes = [ggml.ggml_graph_node(graph, i).contents for i in range(ggml.ggml_graph_n_nodes(graph))]
+    views = {
+        id(t): [n for n in nodes if n.view_src and ggml.ggml_get_data(n.view_src) == t.contents.data]
+        for t in (image, matrix)
+    }
+    assert len(views[id(image)]) == 1 and len(views[id(matrix)]) == 2
+    homes = {id(t): t.contents.data for t in (image, matrix)}
+    shapes = {id(image): (8, 17, 18), id(matrix): (40, 64)}
+
+    def place(t, address):
+        for fields in views[id(t)]:
+            fields.data += address - t.contents.data
+        t.contents.data = address
+
+    def given(values, at_home):
+        for t, v in zip((image, matrix), values):
+            if at_home:
+                place(t, homes[id(t)])
+                ggml.utils.to_numpy(t)[...] = v.reshape(shapes[id(t)])
+            else:
+                place(t, v.ctypes.data)
+        compute(ctx, graph, n_threads)
+        return [ggml.utils.to_numpy(t).copy() for t in results]
+
+    with isa(name):
+        first = [dice.standard_normal(shapes[id(t)]).astype(np.float32) for t in (image, matrix)]
+        for _ in range(BEFORE):
+            given(first, True)
+        for step in range(6):
+            # an element further each time: not aligned to vectors
+            arrays = [np.empty(np.prod(shapes[id(t)]) + step, np.float32)[step:] for t in (image, matrix)]
+            for a in arrays:
+                a[:] = dice.standard_normal(a.size)
+            found = given(arrays, False)
+            wanted = given(arrays, True) if step % 2 else expected(arrays, n_threads)
+            for k, (got, want) in enumerate(zip(found, wanted)):
+                np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5, err_msg=f"result {k}, step {step}")
+
+
+def expected(arrays, n_threads):
+    """What a new graph gives, whose operands have these values."""
+    with context() as ctx:
+        image, matrix = ggml.ggml_new_tensor_3d(ctx, F32, 18, 17, 8), ggml.ggml_new_tensor_2d(ctx, F32, 64, 40)
+        for t, a in zip((image, matrix), arrays):
+            values = ggml.utils.to_numpy(t)
+            values[...] = a.reshape(values.shape)
+        results = readers(ctx, image, matrix)
+        compute(ctx, graph_of(ctx, *results), n_threads)
+        return [ggml.utils.to_numpy(t).copy() for t in results]
+
+
+def test_an_operand_that_moves_to_where_a_node_writes(sum_of_squares):
+    ctx, graph, x, y, product, result = sum_of_squares
+    ggml.utils.to_numpy(product)[:] = [4, 5, 6]
+    y.contents.data = product.contents.data  # x * x is there when it is read
+    compute(ctx, graph)
+    assert ggml.utils.to_numpy(result).tolist() == [2, 8, 18]
+
+
+def test_an_operand_that_moves_to_freed_memory(sum_of_squares):
+    ctx, graph, x, _, _, _ = sum_of_squares
+    with context() as other:
+        x.contents.data = vector(other, [3, 2, 1]).contents.data
+        compute(ctx, graph, times=BEFORE)
+    with pytest.raises(RuntimeError, match="freed"):
+        compute(ctx, graph)
 
 
 def test_invalid_fields_are_refused(sum_of_squares):

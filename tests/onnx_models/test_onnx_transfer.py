@@ -1,4 +1,4 @@
-"""Large operands and results, which are not copied where a graph has few nodes."""
+"""Large operands, which are not copied, and results, which are not where a graph has few nodes."""
 
 import gc
 import tracemalloc
@@ -133,6 +133,30 @@ def test_sizes_count_together(elements, together):
         np.testing.assert_allclose(model.run(*arrays.values())[0], want, atol=1e-5)
     plan = model.program.plan(list(arrays.values()))
     assert {p.moves for p in (*plan.feeds, *plan.results)} == {together}
+
+
+def test_operands_of_many_nodes():
+    """Results are copied, the operand is read where it is."""
+    names = [f"t{i}" for i in range(60)]
+    nodes = [node("Sin", [a], [b]) for a, b in zip(["x", *names], names)]
+    nodes += [
+        node("Add", [names[-1], "x"], ["y"]),
+        node("Transpose", ["x"], ["t"], perm=[2, 0, 1]),
+        node("Slice", ["x", "from", "to", "axis"], ["part"]),
+    ]
+    constants = {"from": np.array([1]), "to": np.array([3]), "axis": np.array([0])}
+    model = ggml.onnx.load(model_of(nodes, {"x": values()}, ("y", "t", "part"), constants), threads=1)
+    for seed, name in enumerate([*LAYOUTS, *reversed(LAYOUTS), "as it is", "as it is"]):
+        x = values(seed)
+        want = x.astype(float)
+        for _ in names:
+            want = np.sin(want)
+        y, t, part = model.run(LAYOUTS[name](x))
+        np.testing.assert_allclose(y, want + x, atol=1e-4, err_msg=name)
+        np.testing.assert_array_equal(t, x.transpose(2, 0, 1), err_msg=name)
+        np.testing.assert_array_equal(part, x[1:3], err_msg=name)
+    plan = model.program.plan([x])
+    assert [f.moves for f in plan.feeds] == [True] and not any(r.moves for r in plan.results)
 
 
 def test_results_of_one_tensor_are_apart():

@@ -23,6 +23,14 @@ static bool is_flat(int n, const ggml_tensor *const *nodes) {
     }
     return true;
 }
+static const ggml_tensor *operand(const gg_link *l, int k) { return k ? l->node->src[k - 1] : l->node; }
+/* Kernels read some operands by the node. */
+static bool has_operand(const gg_link *l, int k) { return operand(l, k) && !(k && l->kernel.by_node >> (k - 1) & 1); }
+void gg_chain_place(gg_chain *c) {
+    for (gg_link *l = c->links, *end = l + c->n; l < end; l++)
+        for (int k = 0; k <= GG_CHAIN_SOURCES; k++)
+            if (has_operand(l, k)) l->data[k] = operand(l, k)->data;
+}
 gg_chain *gg_chain_new(int n, const ggml_tensor *const *nodes, const gg_row_kernel *kernels) {
     gg_chain *const c = gg_malloc(sizeof *c + (size_t)n * sizeof *c->links);
     if (!c) return NULL;
@@ -37,14 +45,14 @@ gg_chain *gg_chain_new(int n, const ggml_tensor *const *nodes, const gg_row_kern
         gg_link *const l = &c->links[i];
         *l = (gg_link){.kernel = kernels[i], .node = nodes[i]};
         for (int k = 0; k <= GG_CHAIN_SOURCES; k++) {
-            const ggml_tensor *const t = k ? nodes[i]->src[k - 1] : nodes[i];
+            const ggml_tensor *const t = operand(l, k);
             l->filled[k] = -1;
-            if (!t || (k && kernels[i].by_node >> (k - 1) & 1)) continue;
-            l->data[k] = t->data;
+            if (!has_operand(l, k)) continue;
             if ((flat ? gg_nelements(t) : t->ne[0]) != c->ne[0]) l->filled[k] = filled++;
             for (int d = 0; d < 3; d++) l->nb[k][d] = flat || t->ne[d + 1] == 1 ? 0 : t->nb[d + 1];
         }
     }
+    gg_chain_place(c);
     c->single = !filled && (whole || c->ne[0] <= GG_CHAIN_TILE) && c->ne[1] * c->ne[2] * c->ne[3] == 1;
     return c;
 }

@@ -28,6 +28,8 @@ typedef struct gg_chain {
 
 /* A chain of n nodes with these kernels, whose conditions fuse.c has checked; NULL: no memory. free() frees it. */
 gg_chain *gg_chain_new(int n, const ggml_tensor *const *nodes, const gg_row_kernel *kernels);
+/* Reads again where the operands of its nodes lie. */
+void gg_chain_place(gg_chain *chain);
 /* Computes w->chain, whose last node is `last`; a gg_op_fn. */
 int gg_chain_run(const gg_work *w, ggml_tensor *last);
 #endif

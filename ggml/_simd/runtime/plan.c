@@ -227,6 +227,30 @@ bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan
     if (plan->slot_size) plan->work_size = slots * plan->slot_size + 64;        /* for alignment */
     return true;
 }
+static bool reads(const gg_step *s, ggml_tensor *const *operands, int n) {
+    for (int i = 0; i < n_nodes(s); i++)
+        for (int k = 0; k < GGML_MAX_SRC; k++)
+            for (int j = 0; j < n; j++)
+                if (node_of(s, i)->src[k] == operands[j]) return true;
+    return false;
+}
+bool gg_plan_move(gg_plan *plan, ggml_tensor *const *operands, int n) {
+    const gg_kernels *const k = plan->request.kernels;
+    for (gg_step *s = plan->steps, *end = s + plan->n_steps; s < end; s++) {
+        if (!reads(s, operands, n)) continue;
+        if (s->chain) gg_chain_place(s->chain);
+        if (s->plan) {                                  /* with as many threads as it was made for */
+            const int threads = node_threads(s->node, s->cost, plan->available);
+            gg_node_plan *const made = k->plan[s->node->op](k, s->node, threads);
+            if (!made) return false;
+            free(s->plan);
+            s->plan = made;
+            if (made->work > plan->slot_size) return false;
+        }
+        if (s->pieces.n) s->pieces = k->product_pieces(k, s->node, s->threads);
+    }
+    return true;
+}
 bool gg_plan_serves(const gg_plan *plan, const gg_plan_request *request) {
     const gg_plan_request *const made = &plan->request;
     return made->kernels == request->kernels && made->n_threads == request->n_threads

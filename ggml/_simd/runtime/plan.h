@@ -50,6 +50,8 @@ static inline bool gg_worth_sharing(double cost, int n_threads) {
 bool gg_plan_make(gg_plan *plan, ggml_tensor *const *nodes, int n, const gg_plan_request *request);
 /* Whether the plan is one for this request, and as many threads are available as when it was made. */
 bool gg_plan_serves(const gg_plan *plan, const gg_plan_request *request);
+/* Makes the plan one for operands that lie elsewhere now, apart from what any node computes. False: make another. */
+bool gg_plan_move(gg_plan *plan, ggml_tensor *const *operands, int n);
 void gg_plan_free(gg_plan *plan);
 /* How many steps these nodes are on so many threads with the kernels in use, in a plan that is kept or in one that is
  * not; -1: no memory. */

@@ -5,7 +5,7 @@
 #include "pages.h"
 #include <stdlib.h>
 
-enum { BUCKETS = 256, MOST_GRAPHS = 512, LONGEST_WAIT = 64 };
+enum { BUCKETS = 256, MOST_GRAPHS = 512, LONGEST_WAIT = 64, MOST_MOVED = 16 };
 static const size_t MOST_BYTES = (size_t)128 << 20;
 
 /* The fields of a tensor from `type` to `data`: what a computation depends on. */
@@ -241,10 +241,61 @@ static bool still_readable(const gg_prepared *p) {
     }
     return true;
 }
+/* What is no node of the graph that computes, and has other data than before. -1: more has changed, or too much. */
+static int find_moved(const gg_prepared *p, ggml_tensor **operands) {
+    int n = 0;
+    for (size_t i = 0; i < p->n_tensors; i++) {
+        ggml_tensor *const t = p->tensors[i];
+        gg_snapshot before = p->snapshots[i];
+        if (!memcmp(&before, t, sizeof before)) continue;
+        memcpy(before.bytes + offsetof(ggml_tensor, data), &t->data, sizeof t->data);
+        if (n == MOST_MOVED || computes(t) || memcmp(&before, t, sizeof before)) return -1;
+        operands[n++] = t;
+    }
+    return n;
+}
+/* A node that computes something writes to where t lies, or may. */
+static bool written(const gg_prepared *p, const ggml_tensor *t) {
+    const uintptr_t lo = (uintptr_t)t->data, hi = lo + gg_nbytes(t);
+    bool found = false;
+    for (int i = 0; i < p->n_nodes && !found; i++) {
+        const ggml_tensor *const x = p->nodes[i];
+        if (!computes(x)) continue;
+        found = lo < (uintptr_t)x->data + gg_nbytes(x) && (uintptr_t)x->data < hi;
+        found |= (gg_op(x->op)->flags & GG_FLAG_STEP) != 0;
+    }
+    return found;
+}
+/* t lies in a range that is held. */
+static bool is_held(const gg_prepared *p, const ggml_tensor *t) {
+    bool found = false;
+    for (size_t i = 0; i < p->n_regions && !found; i++) {
+        const gg_held *const h = &p->regions[i];
+        const size_t at = (size_t)((uintptr_t)t->data - (uintptr_t)h->base), size = h->region->size;
+        found = at <= size && gg_nbytes(t) <= size - at;
+    }
+    return found;
+}
+/* Adapts to operands that callers put into other memory. False: more has changed, or the graph has to be checked. */
+static bool follow(gg_prepared *p) {
+    ggml_tensor *operands[MOST_MOVED];
+    const int n = find_moved(p, operands);
+    bool good = n >= 0;
+    for (int i = 0; i < n && good; i++) {
+        const bool apart = outside(operands[i]);
+        p->outside |= apart;
+        good = operands[i]->data && (apart || is_held(p, operands[i])) && !written(p, operands[i]);
+    }
+    if (!good || !still_readable(p)) return false;
+    for (int i = 0; i < 2; i++)
+        if (p->plans[i].request.kernels && !gg_plan_move(&p->plans[i], operands, n)) return false;
+    for (size_t i = 0; i < p->n_tensors; i++) p->snapshots[i] = snapshot(p->tensors[i]);
+    return true;
+}
 static bool valid(gg_prepared *p, const ggml_cgraph *g) {
     if (g->n_nodes != p->n_nodes || memcmp(g->nodes, p->nodes, (size_t)p->n_nodes * sizeof *p->nodes)
         || !regions_live(p)) return false;
-    return unchanged(p->tensors, p->snapshots, p->n_tensors) && still_readable(p);
+    return unchanged(p->tensors, p->snapshots, p->n_tensors) ? still_readable(p) : follow(p);
 }
 gg_prepared *gg_prepared_find(const ggml_cgraph *g) {
     gg_lock *const lock = lock_of(g);

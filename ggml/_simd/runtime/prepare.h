@@ -1,8 +1,9 @@
 /* Prepared graphs. Callers compute the same graph thousands of times. Each compute has a plan, with fusions. That of
  * the first compute is dropped after it: many graphs are computed once. The second compute keeps its plan, with a
  * snapshot of the tensors. From the third on the graph is not checked and planned again, if a comparison with the
- * snapshot shows that nothing was written to the tensors since. After a change, twice as many computes pass before a
- * plan is kept again, 64 at most.
+ * snapshot shows that nothing was written to the tensors since. Operands, and views of them, may lie elsewhere in each
+ * compute: the plan changes only where it reads them. After another change, twice as many computes pass before a plan
+ * is kept again, 64 at most.
  * All functions are called under the GIL, or in a section (see ggml/_sections.h). */
 #ifndef GG_PREPARE_H
 #define GG_PREPARE_H
