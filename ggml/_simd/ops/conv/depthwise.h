@@ -8,6 +8,8 @@ enum {
     DEPTHWISE_FLOATS = 5 << 10,     /* of the copy of a plane, so that it stays in the L1 cache */
     DEPTHWISE_ROWS = 16,            /* of outputs at least, as strips share rows of the copy */
     DEPTHWISE_MOST = 8,             /* rows of a block */
+    DEPTHWISE_LINE = 16,            /* floats of a line of the cache */
+    DEPTHWISE_FAR = 64,             /* floats between rows from which processors do not foresee what is stored next */
 };
 
 /* A bias is added to the outputs of a channel, then they are `least` at least. */
@@ -63,6 +65,8 @@ GG_INLINE void depthwise_blocks(const int rows, const int count, const int size,
         r = gg_max(gg_min(r, end - rows), 0);
         for (int64_t i = 0; i < to.n; i += VW) {
             i = gg_max(gg_min(i, to.n - VW), 0);
+            if (to.pitch >= DEPTHWISE_FAR && i % DEPTHWISE_LINE < VW)           /* the lines of the next block */
+                GG_UNROLL for (int l = 0; l < rows; l++) __builtin_prefetch(to.out + (r + rows + l) * to.pitch + i, 1);
             at[ready] = r * step * x.width + i, offset[ready] = r * to.pitch + i;
             if (++ready < count) continue;
             depthwise_block(rows, count, size, step, x, w, bias, least, at, to, offset), ready = 0;
