@@ -18,27 +18,26 @@ typedef struct conv_tail {
     conv_tail_fn finish;            /* NULL: nothing follows */
 } conv_tail;
 
-/* Whole vectors have loops without a branch: branches would take longer than most functions. */
+/* Whole vectors have a loop without a branch, which would take longer than most functions: where nothing is added, that
+ * is -0, which changes no bits. */
 #define CONV_TAIL(NAME, EXPR)                                                                        \
     static inline vf conv_end_##NAME(vf x, vf below) { (void)below; return EXPR; }                   \
     static void conv_tail_##NAME(const float *bias, const float *slope, const float *added, int64_t lda, float *y, \
                                  int64_t ldy, int64_t n, int64_t count) {                            \
+        const int64_t step = added ? VW : 0;                                                         \
+        float none[VW];                                                                              \
+        vf_store(none, vf_set1(-0.0f));                                                              \
         for (int64_t j = 0; j < n; j++, y += ldy) {                                                  \
             const vf more = vf_set1(bias ? bias[j] : 0), below = vf_set1(slope ? slope[j] : 0);      \
-            const float *const others = added ? added + j * lda : NULL;                              \
+            const float *others = added ? added + j * lda : none;                                    \
             int64_t i = 0;                                                                           \
-            if (others)                                                                              \
-                for (; i + VW <= count; i += VW) {                                                   \
-                    const vf x = vf_add(vf_add(vf_load(y + i), more), vf_load(others + i));          \
-                    vf_store(y + i, conv_end_##NAME(x, below));                                      \
-                }                                                                                    \
-            else                                                                                     \
-                for (; i + VW <= count; i += VW)                                                     \
-                    vf_store(y + i, conv_end_##NAME(vf_add(vf_load(y + i), more), below));           \
+            for (; i + VW <= count; i += VW, others += step) {                                       \
+                const vf x = vf_add(vf_add(vf_load(y + i), more), vf_load(others));                  \
+                vf_store(y + i, conv_end_##NAME(x, below));                                          \
+            }                                                                                        \
             if (i == count) continue;                                                                \
             const int left = (int)(count - i);                                                       \
-            vf x = vf_add(vf_loadn(y + i, left), more);                                              \
-            if (others) x = vf_add(x, vf_loadn(others + i, left));                                   \
+            const vf x = vf_add(vf_add(vf_loadn(y + i, left), more), vf_loadn(others, left));        \
             vf_storen(y + i, conv_end_##NAME(x, below), left);                                       \
         }                                                                                            \
     }
