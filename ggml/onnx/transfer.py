@@ -1,8 +1,8 @@
 """Operands and results of a plan: what is copied between arrays and the tensors of its graph, and what is not.
 
-Copying large arrays in and out takes longer than many nodes. Such an operand is read where the caller has it, if it
-lies there as a tensor would, and in a graph of few nodes such a result is computed in the array that the caller gets.
-The memory of results is used again when nobody refers to it any more: fresh pages would take longer than most nodes.
+Copying a large array takes longer than computing most nodes. A large operand is read where the caller has it, if it
+lies there as a tensor would. In a graph of few nodes, a large result is computed in the array that the caller gets. The
+memory of results is used again when nobody refers to it any more: fresh pages would take longer than most nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .repeating import address_of
 from .values import BOOL, F32, F64, count, extents
 
 LARGE = 1 << 16  # bytes from which an array is not copied, or its memory is used again
-MOVED = 1 << 17  # bytes of an operand whose copy takes longer than changing the plan of a graph where nodes read it
+MOVED = 1 << 17  # bytes from which copying an operand takes longer than changing the steps of a plan that read it
 # A graph whose results move is checked and planned again, which takes as long for each node as copying so many bytes.
 NODE = 40_000
 TYPES = {

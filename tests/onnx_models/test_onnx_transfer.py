@@ -1,4 +1,4 @@
-"""Large operands, which are not copied, and results, which are not where a graph has few nodes."""
+"""Large operands are not copied, nor are large results where a graph has few nodes."""
 
 import gc
 import tracemalloc

@@ -241,7 +241,8 @@ static bool still_readable(const gg_prepared *p) {
     }
     return true;
 }
-/* What is no node of the graph that computes, and has other data than before. -1: more has changed, or too much. */
+/* Finds the tensors whose `data` has changed, and returns how many they are. -1: another field has changed, or a node
+ * that computes, or more than MOST_MOVED tensors. */
 static int find_moved(const gg_prepared *p, ggml_tensor **operands) {
     int n = 0;
     for (size_t i = 0; i < p->n_tensors; i++) {

@@ -465,7 +465,8 @@ static inline vf v_sgn(vf x) {
 static inline vf v_step(vf x) {
     return vf_select(vf_gt(x, vf_zero()), vf_set1(1), vf_select(vf_isnan(x), x, vf_zero()));
 }
-/* x / 6 for what has no subnormal quotient: 1/6 in two parts leaves an error too small to round differently. */
+/* x / 6, rounded as by a division where the quotient is not subnormal: the error of 1/6 as two floats is too small to
+ * change the rounding. */
 static inline vf gg_sixth(vf x) { return vf_fma_exact(x, vf_set1(1.0f / 6), vf_mul(x, vf_set1(-0x1.555556p-28f))); }
 static inline vf v_hardsigmoid(vf x) { return gg_sixth(gg_clamp(vf_add(x, vf_set1(3)), 0, 6)); }
 /* From -3 down the result is -0, also for -inf. */

@@ -18,8 +18,8 @@ typedef struct conv_tail {
     conv_tail_fn finish;            /* NULL: nothing follows */
 } conv_tail;
 
-/* Whole vectors have a loop without a branch, which would take longer than most functions: where nothing is added, that
- * is -0, which changes no bits. */
+/* Whole vectors have a loop without branches, which would take longer than most functions. Where no other tensor is
+ * added, -0 is, which changes no bits. */
 #define CONV_TAIL(NAME, EXPR)                                                                        \
     static inline vf conv_end_##NAME(vf x, vf below) { (void)below; return EXPR; }                   \
     static void conv_tail_##NAME(const float *bias, const float *slope, const float *added, int64_t lda, float *y, \
