@@ -140,6 +140,64 @@ def test_rows_of_other_numbers_among_whole_ones(threads):
     assert np.isnan(got[:, 0]).all() and np.isfinite(got[:, 1:]).all()
 
 
+def small_bytes(dice, n, k, spread):
+    """Rows of bytes most of which are small, as those of quantised weights are; a few rows have the largest bytes."""
+    a = np.clip(np.round(dice.standard_normal((n, k)) * spread), -128, 127).astype(np.int8)
+    a[3], a[5], a[n // 2], a[-1] = 127, -128, dice.integers(-128, 128, k), np.where(np.arange(k) % 3, 127, -128)
+    return a
+
+
+@pytest.mark.parametrize("threads", (1, 2))
+@pytest.mark.parametrize("k, n, m", [(67, 333, 61), (301, 130, 50), (640, 70, 24), (1027, 33, 45)])
+def test_small_bytes_are_multiplied_exactly(k, n, m, threads):
+    """Some instruction sets add products of small bytes in 16 bits, and multiply what is too large for that apart."""
+    dice = np.random.default_rng(k)
+    for spread in (5, 22, 30):
+        a = small_bytes(dice, n, k, spread)
+        for low, high in ((-128, 127), (-255, 0), (-20, 43), (0, 255), (0, 1), (0, 0)):
+            b = dice.integers(low, high + 1, (m, k)).astype(np.float32)
+            b[0], b[-1] = low, high  # 0 may be far from all elements of a row
+            for offset in (0, -9):
+                wanted = b.astype(np.int64) @ (a.astype(np.int64) + offset).T
+                np.testing.assert_array_equal(product(a, b, offset, threads), wanted.astype(np.float32))
+
+
+@pytest.mark.parametrize("threads", (1, 2))
+def test_small_whole_numbers_and_others(threads):
+    """Matrices of one product that differ in range, in size and in whether they hold whole numbers."""
+    dice = np.random.default_rng(threads)
+    a = np.stack([small_bytes(dice, 150, 130, spread) for spread in (4, 25, 15)]).astype(np.float32)
+    a[1] += 100
+    a[1:] = np.clip(a[1:], -120, 127)
+    b = np.stack([dice.integers(-x, x + 1, (90, 130)) for x in (127, 3, 60)]).astype(np.float32)
+    wanted = b.astype(np.int64) @ a.astype(np.int64).swapaxes(-1, -2)
+    np.testing.assert_array_equal(whole_product(a, b, threads), wanted.astype(np.float32))
+    a[2, 20, 5], b[0, 7, 0] = 0.5, 1000
+    wanted = b.astype(np.float64) @ a.astype(np.float64).swapaxes(-1, -2)
+    got = whole_product(a, b, threads)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=0.05)
+    np.testing.assert_array_equal(got[1, :, :16], wanted[1, :, :16])  # not the rows that lie beside the other number
+
+
+@pytest.mark.parametrize("order", ((0, 1), (1, 0), (0, 1, 0, 1)))
+def test_matrices_of_small_and_large_bytes_share_rows(order):
+    """Threads may make the codes of the same rows in two ways."""
+    dice = np.random.default_rng(3)
+    ctx = ggml.ggml_init(ggml.ggml_init_params(mem_size=0))
+    b = dice.integers(-100, 156, (203, 200)).astype(np.float32)
+    matrices = small_bytes(dice, 170, 200, 6), bytes_of(dice, 170, 200)
+    x, graph, results = from_numpy(b, ctx), ggml.ggml_new_graph(ctx), []
+    for i in order:
+        y = ggml.ext.mul_mat_i8(ctx, from_numpy(matrices[i], ctx), x, 0)
+        results.append((y, b.astype(np.int64) @ matrices[i].astype(np.int64).T))
+        ggml.ggml_build_forward_expand(graph, y)
+    for threads in (2, 1, 2):
+        assert ggml.ggml_graph_compute_with_ctx(ctx, graph, threads) == ggml.GGML_STATUS_SUCCESS
+        for y, wanted in results:
+            np.testing.assert_array_equal(to_numpy(y), wanted.astype(np.float32))
+    ggml.ggml_free(ctx)
+
+
 def test_products_of_the_same_rows_share_their_codes():
     """Threads make the codes of b once for products that follow one another, with matrices of either kind."""
     dice = np.random.default_rng(2)

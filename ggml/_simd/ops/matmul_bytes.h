@@ -1,21 +1,26 @@
 /* MUL_MAT with a matrix of bytes (I8), to whose elements the parameter `offset` is added. Rows of b that hold whole
  * numbers whose range is 255 at most are multiplied exactly: their elements become codes, element = code + offset, and
  *     sum((a + p) * element) = sum(a * code) + offset * sum(a) + p * sum(element)
- * in int32. Where an ISA multiplies pairs of 16 bits, codes have 16 bits and the offset is 0. Other rows are multiplied
- * in f32. With the parameter `whole`, a has floats, whose rows become bytes in the same way: p is a number of each row.
- * Threads make the codes of a large b together. */
+ * in int32. Where an ISA multiplies pairs of 16 bits, codes have 16 bits and the offset is 0, unless rows of a are
+ * clipped (matmul_clipped.h). Other rows are multiplied in f32. With the parameter `whole`, a has floats, whose rows
+ * become bytes in the same way: p is a number of each row. Threads make the codes of a large b together. */
 #ifndef GG_OPS_MATMUL_BYTES_H
 #define GG_OPS_MATMUL_BYTES_H
 #include "../gemm/gemm.h"
 #include "rows.h"
+#ifdef GG_VEC_PAIRS
+#include "matmul_clipped.h"
+#endif
 
 enum {
     BYTES_K = 1 << 14,              /* most elements of a row: sums of 2^14 products of 383 and 255 fit into int32 */
     BYTES_LINE = 64,
     BYTES_NEAR = 1 << 17,           /* bytes of a matrix that is not prefetched */
     BYTES_SHARED = 1 << 14,         /* least elements of b whose codes threads make together */
+    BYTES_SAMPLES = 8,              /* rows of either operand that are looked at */
+    BYTES_LARGE = 1 << 20,          /* least products for which they are */
 #ifdef GG_VEC_PAIRS
-    BYTES_PAIRS = 1,                /* codes have 16 bits */
+    BYTES_PAIRS = 1,
     BYTES_PACKED = 24,              /* rows of b for which rows of a are packed */
     BYTES_N = VW == 16 ? 12 : 6,    /* columns of a register tile */
 #else
@@ -30,21 +35,30 @@ enum {
 #endif
 };
 
+/* How a is read: row by row; in panels of words; in panels of words that are clipped. The codes of b have 16 bits for
+ * pairs that are not clipped; NONE: they have not been made. */
+typedef enum bytes_format { BYTES_NONE, BYTES_ROWS, BYTES_PANELS, BYTES_CLIPPED } bytes_format;
 typedef struct bytes_row {          /* of b */
     int32_t offset, sum;            /* element - code; the sum of the elements */
+    int32_t range;                  /* the largest code, where they have 8 bits */
     bool whole;
 } bytes_row;
 typedef struct bytes_work {
     int64_t k, line, rows, words;   /* bytes of a line of codes; rows of b that a is multiplied with; 32-bit words of a
                                      * row of a */
-    bool packs;                     /* words of rows of a are packed to a panel */
+    int64_t lines;                  /* of codes for these rows */
+    bytes_format format;
+    bool wide;                      /* codes have 16 bits */
     size_t ahead;                   /* bytes between a row of a and what is prefetched; 0: a stays in the caches */
     int32_t more;                   /* what is added to a matrix of bytes */
     bytes_row *row;
     uint8_t *codes;                 /* their lines of codes */
     uint8_t *ones;                  /* a line of codes that are all 1: it sums the elements of a */
-    float *copies, *panel, *floats; /* rows of a; their words, transposed; a row of floats */
-    int32_t *sums, *totals;         /* sums of products of BYTES_N columns; sums of the rows of a */
+    float *copies, *panel, *floats; /* VW rows; words of rows of a, transposed; a row of floats */
+#ifdef GG_VEC_PAIRS
+    clipped_panel clipped;
+#endif
+    int32_t *sums, *totals;         /* sums of products of columns; sums of the rows of a */
     const int8_t *a;                /* the rows of a panel, and the bytes from one to the next */
     size_t nb;
     int32_t *from;                  /* what is added to the elements of each of its rows */
@@ -54,8 +68,21 @@ typedef struct bytes_work {
 } bytes_work;
 /* What is added to the sums of products of a vector of rows of a, from row i of the panel on, and a row of b */
 static inline vi bytes_more(const bytes_work *q, const bytes_row *row, int i) {
-    const vi more = BYTES_PAIRS ? vi_set1(0) : vi_mul(vi_load(q->totals + i), vi_set1(row->offset));
+    const vi more = q->wide ? vi_set1(0) : vi_mul(vi_load(q->totals + i), vi_set1(row->offset));
     return q->added ? vi_add(more, vi_mul(vi_load(q->from + i), vi_set1(row->sum))) : more;
+}
+/* The same of a panel and n rows of b. */
+static inline void bytes_begin(const bytes_work *q, const bytes_row *row, int n) {
+    const bool wide = q->wide, added = q->added;        /* stores of vectors may change *q, as far as compilers know */
+    const int32_t *const totals = q->totals, *const from = q->from;
+    int32_t *sums = q->sums;
+    for (; n > 0; n--, row++, sums += MR) {
+        const vi offset = vi_set1(row->offset), sum = vi_set1(row->sum);
+        for (int i = 0; i < MR; i += VW) {
+            const vi more = wide ? vi_set1(0) : vi_mul(vi_load(totals + i), offset);
+            vi_store(sums + i, added ? vi_add(more, vi_mul(vi_load(from + i), sum)) : more);
+        }
+    }
 }
 /* Stores the floats of m sums. */
 static void bytes_store(const bytes_work *q, const bytes_row *row, const int32_t *sums, int64_t m, float *y) {
@@ -139,6 +166,20 @@ static void bytes_rows_products(const bytes_work *q, int64_t m, int64_t j, int n
     }
     for (int l = 0; l < n; l++) bytes_store(q, &q->row[j + l], q->sums + l * MR, m, y + l * ldy);
 }
+/* The same of a panel that is clipped, n <= VW. */
+static void bytes_clipped_products(const bytes_work *q, int64_t m, int64_t j, int n, float *y, int64_t ldy) {
+    const int32_t *const codes = (const int32_t *)(const void *)(q->codes + j * q->line);
+    for (int l = 0; l < n; l++) __builtin_prefetch(y + l * ldy, 1), __builtin_prefetch(y + l * ldy + m - 1, 1);
+    bytes_begin(q, q->row + j, n);
+    if (clipped_any(&q->clipped)) clipped_lists(&q->clipped, codes, q->sums);
+    for (int l = 0; l < n; l += CLIPPED_N, y += CLIPPED_N * ldy) {
+        float *const sums = (float *)(void *)(q->sums + l * MR);
+        const bool direct = m == MR && n - l >= CLIPPED_N;
+        clipped_tile(&q->clipped, codes + l, q->sums + l * MR, direct ? y : sums, direct ? ldy : MR);
+        for (int i = 0; !direct && i < gg_min(n - l, CLIPPED_N); i++)
+            memcpy(y + i * ldy, sums + i * MR, (size_t)m * sizeof *y);
+    }
+}
 #endif
 
 /* acc + the products of the codes of each lane */
@@ -182,9 +223,10 @@ BYTES(4, 4)
 BYTES(1, 1)
 #undef BYTES
 
-/* The columns of the next tile: of a panel, or groups of nearly equal size. */
+/* The columns of the next tile: of a panel, or groups of nearly equal size; or of several tiles. */
 static inline int64_t bytes_columns(const bytes_work *q, int64_t left) {
-    if (!q->packs) return gg_ceil_div(left, gg_ceil_div(left, BYTES_N));
+    if (q->format == BYTES_ROWS) return gg_ceil_div(left, gg_ceil_div(left, BYTES_N));
+    if (q->format == BYTES_CLIPPED) return gg_min(left, VW);
     return left >= BYTES_N ? BYTES_N : left >= 4 ? 4 : 1;
 }
 /* Packs the m rows of a panel, and sums each. */
@@ -247,11 +289,12 @@ static void bytes_vector(const bytes_work *q, const int8_t *const *x, const uint
 #endif
 /* The products of the m rows of a panel, which the first call for them packs, and rows j to j+n of b, which lie ldy
  * floats apart. */
-static void bytes_products(const bytes_work *q, int64_t m, int64_t j, int n, float *y, int64_t ldy) {
+static void bytes_products(bytes_work *q, int64_t m, int64_t j, int n, float *y, int64_t ldy) {
     const bytes_row *const row = q->row + j;
 #if defined GG_VEC_PAIRS
-    if (!q->packs) {
-        bytes_rows_products(q, m, j, n, y, ldy);
+    if (!j && q->format == BYTES_CLIPPED) clipped_pack(&q->clipped, q->a, q->nb, m, q->totals);
+    if (q->format != BYTES_PANELS) {
+        (q->format == BYTES_CLIPPED ? bytes_clipped_products : bytes_rows_products)(q, m, j, n, y, ldy);
         return;
     }
 #elif defined GG_VEC_DOT
@@ -268,15 +311,14 @@ static void bytes_products(const bytes_work *q, int64_t m, int64_t j, int n, flo
     if (!j) bytes_pack(q, m);
     const bool direct = m == MR;
     float *const z = direct ? y : (float *)q->sums;
-    for (int l = 0; l < n; l++)
-        for (int i = 0; i < MR; i += VW) vi_store(q->sums + l * MR + i, bytes_more(q, row + l, i));
+    bytes_begin(q, row, n);
     (n == BYTES_N ? bytes_tile_most : n == 4 ? bytes_tile_4 : bytes_tile_1)
         (q, q->codes + j * q->line, z, direct ? ldy : MR);
     for (int l = 0; !direct && l < n; l++) memcpy(y + l * ldy, z + l * MR, (size_t)m * sizeof *y);
 }
 
 /* What is known of the k elements of a row: the smallest, the largest and 0 lie from least to most. */
-typedef struct { float least, most, sum; bool whole; } bytes_range;
+typedef struct bytes_range { float least, most, sum; bool whole; } bytes_range;
 static bytes_range bytes_range_of(const float *x, int64_t k) {
     vf low[2] = {vf_zero(), vf_zero()}, high[2] = {vf_zero(), vf_zero()}, sum[2] = {vf_zero(), vf_zero()};
     vm all = vf_eq(low[0], low[0]);
@@ -301,37 +343,56 @@ static bytes_range bytes_range_of(const float *x, int64_t k) {
 static void bytes_encode(const bytes_work *q, const float *x, uint8_t *codes, bytes_row *row) {
     const bytes_range r = bytes_range_of(x, q->k);
     *row = (bytes_row){.whole = r.whole};
-    if (!row->whole) return;
-    row->offset = BYTES_PAIRS ? 0 : (int32_t)r.least + BYTES_SIGNED;
-    row->sum = (int32_t)r.sum;
+    if (!row->whole) {
+        memset(codes, 0, (size_t)q->line);
+        return;
+    }
+    row->offset = q->wide ? 0 : (int32_t)r.least + BYTES_SIGNED;
+    row->sum = (int32_t)r.sum, row->range = (int32_t)(r.most - r.least);
     const vf from = vf_set1((float)row->offset);
     for (int64_t i = 0; i < q->k; i += VW) {
         const vi code = vf_to_vi(vf_sub(ld(x + i, q->k - i), from));
-        if (BYTES_PAIRS) vi_store_u16((uint16_t *)codes + i, vi_and(code, vi_set1(0xffff)));
+        if (q->wide) vi_store_u16((uint16_t *)codes + i, vi_and(code, vi_set1(0xffff)));
         else vi_store_u8(codes + i, code);
     }
-    const int64_t used = q->k * (BYTES_PAIRS + 1);
+    const int64_t used = q->k * (q->wide + 1);
     memset(codes + used, 0, (size_t)(q->line - used));
 }
 static const char *bytes_nth_row(const ggml_tensor *t, int64_t n) {
     return gg_row_ptr(t, n % t->ne[1], n / t->ne[1] % t->ne[2], n / t->ne[1] / t->ne[2]);
 }
-/* Makes the codes of rows r0 to r1 of b. row, codes: of row 0. */
-static void bytes_encode_rows(const bytes_work *q, const ggml_tensor *b, int64_t r0, int64_t r1, bytes_row *row,
+/* Makes the codes of n rows of b from row j on. row: of row 0; codes: of row j. */
+static void bytes_encode_rows(const bytes_work *q, const ggml_tensor *b, int64_t j, int64_t n, bytes_row *row,
                               uint8_t *codes) {
     const bool plain = b->type == GGML_TYPE_F32 && b->nb[0] == sizeof(float);
-    for (int64_t j = r0; j < r1; j++) {
+    for (const int64_t end = j + n; j < end; j++, codes += q->line) {
         const char *const x = bytes_nth_row(b, j);
         if (!plain) gg_to_floats(b->type, x, b->nb[0], q->k, q->floats);
-        bytes_encode(q, plain ? (const float *)x : q->floats, codes + j * q->line, &row[j]);
+        bytes_encode(q, plain ? (const float *)x : q->floats, codes, &row[j]);
     }
+}
+/* Makes the lines u0 to u1 of codes; codes: line 0. Each matrix begins a group of lines that is transposed. */
+static void bytes_encode_lines(const bytes_work *q, const ggml_tensor *b, int64_t u0, int64_t u1, bytes_row *row,
+                               uint8_t *codes) {
+#ifdef GG_VEC_PAIRS
+    if (q->format == BYTES_CLIPPED) {
+        for (int64_t u = u0; u < u1; u += VW) {
+            const int64_t i = u % q->lines, n = gg_min(q->rows - i, VW);
+            bytes_encode_rows(q, b, u / q->lines * q->rows + i, n, row, (uint8_t *)q->copies);
+            memset((uint8_t *)q->copies + n * q->line, 0, (size_t)((VW - n) * q->line));
+            clipped_transpose(q->k, (uint8_t *)q->copies, q->line, (int32_t *)(void *)(codes + u * q->line));
+        }
+        return;
+    }
+#endif
+    bytes_encode_rows(q, b, u0, u1 - u0, row, codes + u0 * q->line);
 }
 /* Row i of the matrix of a that matrix n of b is multiplied with. */
 static const char *bytes_row_of(const ggml_tensor *dst, int64_t i, int64_t n) {
     const ggml_tensor *const a = dst->src[0], *const b = dst->src[1];
     return gg_row_ptr(a, i, n % b->ne[2] / (b->ne[2] / a->ne[2]), n / b->ne[2] / (b->ne[3] / a->ne[3]));
 }
-/* Makes bytes of m rows of floats. */
+/* Makes bytes of m rows of floats: 0 becomes 0 if it can, so that the bytes are small. */
 static void bytes_narrow(bytes_work *q, const ggml_tensor *a, const char *row, int64_t m) {
     q->whole = q->added = true, q->a = q->narrow, q->nb = (size_t)q->line;
     for (int64_t r = 0; r < m && q->whole; r++, row += a->nb[1]) {
@@ -340,19 +401,40 @@ static void bytes_narrow(bytes_work *q, const ggml_tensor *a, const char *row, i
         if (!plain) gg_to_floats(a->type, row, a->nb[0], q->k, q->floats);
         const bytes_range range = bytes_range_of(x, q->k);
         int8_t *const y = q->narrow + r * q->line;
-        const vf least = vf_set1(range.least);
-        q->whole = range.whole, q->from[r] = (int32_t)range.least + 128;
+        q->whole = range.whole, q->from[r] = (int32_t)gg_max(range.most - 127, gg_min(range.least + 128, 0));
+        const vf from = vf_set1((float)q->from[r]);
         for (int64_t i = 0; i < q->k && q->whole; i += VW)
-            vi_store_u8((uint8_t *)y + i, vi_xor(vf_to_vi(vf_sub(ld(x + i, q->k - i), least)), vi_set1(128)));
+            vi_store_u8((uint8_t *)y + i, vf_to_vi(vf_sub(ld(x + i, q->k - i), from)));
         memset(y + q->k, 0, (size_t)(q->line - q->k));
     }
 }
 /* Memory: for the rows of b, which threads may share, and of a thread. */
-static int64_t bytes_line(int64_t k) {
-    return gg_ceil_div((k + 2 * VW) * (BYTES_PAIRS + 1), BYTES_LINE) * BYTES_LINE;
+static void bytes_set_format(bytes_work *q, bytes_format format) {
+    q->format = format, q->wide = BYTES_PAIRS && format != BYTES_CLIPPED;
+    q->words = gg_ceil_div(q->k, q->wide ? 2 : 4);
+    q->lines = format == BYTES_CLIPPED ? gg_ceil_div(q->rows, VW) * VW : q->rows;
+    q->line = gg_ceil_div((q->k + 2 * VW) * (q->wide + 1), BYTES_LINE) * BYTES_LINE;
 }
-static size_t bytes_room(const ggml_tensor *b) {
-    return (size_t)gg_nrows(b) * ((size_t)bytes_line(b->ne[0]) + sizeof(bytes_row));
+static bytes_work bytes_layout(const ggml_tensor *dst) {
+    const ggml_tensor *const b = dst->src[1];
+    bytes_work q = {.k = b->ne[0], .rows = mul_mat_params(dst)->whole ? b->ne[1] : gg_nrows(b)};
+    bytes_set_format(&q, BYTES_PAIRS && q.rows < BYTES_PACKED ? BYTES_ROWS : BYTES_PANELS);
+    return q;
+}
+static int64_t bytes_lines(const bytes_work *q, const ggml_tensor *b) {
+    return q->rows ? gg_nrows(b) / q->rows * q->lines : 0;
+}
+/* Bytes of what is known of the rows of b, and of this with their codes in any format. */
+static size_t bytes_rows_room(const ggml_tensor *b) {
+    return (size_t)(gg_ceil_div(gg_nrows(b) * (int64_t)sizeof(bytes_row), BYTES_LINE) * BYTES_LINE);
+}
+static size_t bytes_room(bytes_work q, const ggml_tensor *b) {
+    int64_t codes = bytes_lines(&q, b) * q.line;
+    if (BYTES_PAIRS && q.format == BYTES_PANELS) {
+        bytes_set_format(&q, BYTES_CLIPPED);
+        codes = gg_max(codes, bytes_lines(&q, b) * q.line);
+    }
+    return bytes_rows_room(b) + (size_t)codes;
 }
 static bool bytes_fits(const ggml_tensor *dst) {
     return dst->op == GGML_OP_MUL_MAT && (dst->src[0]->type == GGML_TYPE_I8 || mul_mat_params(dst)->whole);
@@ -360,35 +442,78 @@ static bool bytes_fits(const ggml_tensor *dst) {
 static bool bytes_shares(const ggml_tensor *dst, int nth) {
     return nth > 1 && gg_nelements(dst->src[1]) >= BYTES_SHARED;
 }
-static int64_t bytes_flags(int nth) { return gg_ceil_div(nth, BYTES_LINE) * BYTES_LINE; }   /* one for each thread */
-static size_t bytes_work_size(const ggml_tensor *dst, int nth) {
-    return bytes_shares(dst, nth) ? (size_t)bytes_flags(nth) + bytes_room(dst->src[1]) : 0;
+/* Of the format of each thread's codes. */
+static int64_t bytes_formats(int nth) {
+    return gg_ceil_div(nth * (int64_t)sizeof(bytes_format), BYTES_LINE) * BYTES_LINE;
 }
+static size_t bytes_work_size(const ggml_tensor *dst, int nth) {
+    return bytes_shares(dst, nth) ? (size_t)bytes_formats(nth) + bytes_room(bytes_layout(dst), dst->src[1]) : 0;
+}
+#ifdef GG_VEC_PAIRS
+/* The largest code of the rows of b. */
+static int32_t bytes_largest(const bytes_work *q) {
+    int32_t range = 0;
+    for (int64_t j = 0; j < q->rows; j++) range = gg_max(range, q->row[j].range);
+    return range;
+}
+/* Whether clipping pays, as far as a few rows of either operand tell. */
+static bool bytes_clips(bytes_work *q, const ggml_tensor *dst) {
+    const ggml_tensor *const a = dst->src[0], *const b = dst->src[1];
+    const bool whole = mul_mat_params(dst)->whole;
+    float range = 0;
+    int64_t clipped = 0;
+    for (int64_t i = 0; i < BYTES_SAMPLES; i++) {
+        const char *const x = bytes_nth_row(b, gg_nrows(b) * i / BYTES_SAMPLES);
+        const bool plain = b->type == GGML_TYPE_F32 && b->nb[0] == sizeof(float);
+        if (!plain) gg_to_floats(b->type, x, b->nb[0], q->k, q->floats);
+        const bytes_range r = bytes_range_of(plain ? (const float *)x : q->floats, q->k);
+        if (r.whole) range = gg_max(range, r.most - r.least);
+    }
+    q->clipped.most = clipped_most((int32_t)range);
+    for (int64_t i = 0; i < BYTES_SAMPLES; i++) {
+        const char *x = bytes_nth_row(a, gg_nrows(a) * i / BYTES_SAMPLES);
+        if (whole) bytes_narrow(q, a, x, 1);
+        clipped += clipped_count(&q->clipped, whole ? q->narrow : (const int8_t *)x);
+    }
+    /* 2 of 5 words with many columns and a large k: fitted to measurements */
+    return 5 * clipped * (q->rows + 96) < BYTES_SAMPLES * q->rows * (2 * q->clipped.half - 15);
+}
+#endif
 /* Memory for all of it; false: there is none. */
 static bool bytes_prepare(const gg_work *w, const ggml_tensor *dst, bytes_work *q) {
     const ggml_tensor *const b = dst->src[1];
     const bool whole = mul_mat_params(dst)->whole, shared = bytes_shares(dst, w->nth);
-    *q = (bytes_work){.k = b->ne[0], .line = bytes_line(b->ne[0]), .rows = whole ? b->ne[1] : gg_nrows(b),
-                      .words = gg_ceil_div(b->ne[0], BYTES_PAIRS ? 2 : 4),
-                      .more = whole ? 0 : mul_mat_params(dst)->offset};
-    q->packs = q->rows >= BYTES_PACKED;
+    *q = bytes_layout(dst);
+    q->more = whole ? 0 : mul_mat_params(dst)->offset;
     if (!whole && gg_nelements(dst->src[0]) > BYTES_NEAR) q->ahead = MR * dst->src[0]->nb[1];
-    const int64_t sums = (BYTES_N + 1) * MR, copies = q->packs ? VW : 0, narrow = whole ? MR : 0;
-    const int64_t panel = q->packs ? gg_ceil_div(q->words * MR, 16) * 16 : 0;
-    const size_t room = (size_t)((1 + copies + narrow) * q->line)
-                      + (size_t)(sums + MR + panel + 2 * q->line) * sizeof(float);
-    char *const p = gg_scratch(room + (shared ? 0 : bytes_room(b)));
+    const bool packs = q->format != BYTES_ROWS;
+    const int64_t columns = gg_max(BYTES_N, VW), copies = packs ? VW : 0, narrow = whole ? MR : 0;
+    const int64_t panel = packs ? gg_ceil_div(q->words * MR, 16) * 16 : 0;
+    const int64_t lines = (1 + copies + narrow) * q->line, words = (columns + 2) * MR + panel + 2 * q->line;
+    size_t room = (size_t)gg_ceil_div(lines + words * (int64_t)sizeof(float), BYTES_LINE) * BYTES_LINE;
+#ifdef GG_VEC_PAIRS
+    const size_t clipped = room;
+    const bool clips = packs && q->k <= BYTES_K && q->k * q->rows * dst->src[0]->ne[1] >= BYTES_LARGE;
+    if (clips) room += clipped_room(q->k);
+#endif
+    char *const p = gg_scratch(room + (shared ? 0 : bytes_room(*q, b)));
     if (!p) return false;
-    q->sums = (int32_t *)p, q->totals = q->sums + BYTES_N * MR, q->from = q->sums + sums;
+    q->sums = (int32_t *)p, q->totals = q->sums + columns * MR, q->from = q->totals + MR;
     q->panel = (float *)(q->from + MR), q->floats = q->panel + panel;
     q->copies = q->floats + 2 * q->line, q->ones = (uint8_t *)q->copies + copies * q->line;
     q->narrow = (int8_t *)q->ones + q->line;
-    q->codes = shared ? (uint8_t *)w->wdata + bytes_flags(w->nth) : (uint8_t *)p + room;
-    q->row = (bytes_row *)(q->codes + gg_nrows(b) * q->line);
+#ifdef GG_VEC_PAIRS
+    if (clips) q->clipped = clipped_panel_in(p + clipped, q->k);
+#endif
+    q->row = (bytes_row *)(shared ? (char *)w->wdata + bytes_formats(w->nth) : p + room);
+    q->codes = (uint8_t *)q->row + bytes_rows_room(b);
     q->whole = true, q->added = q->more;
     for (int r = 0; r < MR; r++) q->from[r] = q->more;
     memset(q->ones, 0, (size_t)q->line);
     memset(q->ones, 1, (size_t)q->k);
+#ifdef GG_VEC_PAIRS
+    if (clips && bytes_clips(q, dst)) bytes_set_format(q, BYTES_CLIPPED);
+#endif
     return true;
 }
 /* The products of m rows of a and a row of floats. */
@@ -436,26 +561,35 @@ static void bytes_panel(bytes_work *q, ggml_tensor *dst, const char *x, int64_t 
 }
 static int bytes_run(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *const a = dst->src[0], *const b = dst->src[1];
-    const int64_t panels = gg_ceil_div(a->ne[1], MR), rows = gg_nrows(b);
+    const int64_t panels = gg_ceil_div(a->ne[1], MR);
     const bool shared = bytes_shares(dst, w->nth);
     bytes_work q;
     bool ok = bytes_prepare(w, dst, &q);
     bytes_row *const row = q.row;
     uint8_t *const codes = q.codes;
-    if (shared && !w->packed) {
-        bool *const ready = w->wdata;
-        ready[w->ith] = ok;
-        if (ok) bytes_encode_rows(&q, b, rows * w->ith / w->nth, rows * (w->ith + 1) / w->nth, row, codes);
+    if (shared) {
+        const int64_t each = q.format == BYTES_CLIPPED ? VW : 1, n = bytes_lines(&q, b) / each;
+        bytes_format *const made = w->wdata;
+        bool held = w->packed;
+        for (int t = 0; t < w->nth; t++) held = held && made[t] == q.format;
+        if (w->packed) gg_barrier(w);                       /* other threads may still compare the formats */
+        made[w->ith] = ok ? q.format : BYTES_NONE;
+        if (ok && !held)
+            bytes_encode_lines(&q, b, n * w->ith / w->nth * each, n * (w->ith + 1) / w->nth * each, row, codes);
         gg_barrier(w);
-        for (int t = 0; t < w->nth; t++) ok &= ready[t];
+        for (int t = 0; t < w->nth; t++) ok &= made[t] != BYTES_NONE;
     }
     if (!ok) return gg_no_memory(dst, "no memory for panels");
-    int64_t there = -1;                                  /* the first of the rows that this thread has encoded */
-    for (int64_t u, end; gg_claim_chunk(w, rows / q.rows * panels, 1, &u, &end);)
+    int64_t there = -1;                                  /* the first of the rows whose codes this thread looked at */
+    for (int64_t u, end; gg_claim_chunk(w, gg_nrows(b) / q.rows * panels, 1, &u, &end);)
         for (; u < end; u++) {
-            const int64_t j0 = u / panels * q.rows, i = u % panels * MR;
-            if (!shared && j0 != there) bytes_encode_rows(&q, b, j0, j0 + q.rows, row, codes), there = j0;
-            q.row = row + j0, q.codes = codes + j0 * q.line;
+            const int64_t matrix = u / panels, j0 = matrix * q.rows, l0 = matrix * q.lines, i = u % panels * MR;
+            if (!shared && j0 != there) bytes_encode_lines(&q, b, l0, l0 + q.lines, row, codes);
+            q.row = row + j0, q.codes = codes + l0 * q.line;
+#ifdef GG_VEC_PAIRS
+            if (j0 != there) q.clipped.most = clipped_most(bytes_largest(&q));
+#endif
+            there = j0;
             bytes_panel(&q, dst, bytes_row_of(dst, i, j0 / b->ne[1]), i, gg_min(a->ne[1] - i, MR), j0);
         }
     return GGML_STATUS_SUCCESS;
