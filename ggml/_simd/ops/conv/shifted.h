@@ -195,8 +195,8 @@ GG_INLINE void shifted_tile(const int v, const int n, const bool packs, SHIFTED_
             else vf_storen(p, sum[j][i], left);
         }
 }
-#define SHIFTED_SIZES(F, v) F(v, 1) F(v, 2) F(v, 3) F(v, 4) F(v, 5) F(v, 6)
-#define SHIFTED_NARROW(F) SHIFTED_SIZES(F, 1) F(1, 7) F(1, 8)
+#define SHIFTED_MANY(F, v) F(v, 5) F(v, 6)
+#define SHIFTED_SIZES(F, v) F(v, 1) F(v, 2) F(v, 3) F(v, 4) SHIFTED_MANY(F, v)
 #define SHIFTED(v, n) \
     static void shifted_##v##_##n(SHIFTED_ARGS) { \
         shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, false, k, at, x, w, ldw, out, ldo, left, add, tile, end); \
@@ -205,26 +205,28 @@ GG_INLINE void shifted_tile(const int v, const int n, const bool packs, SHIFTED_
     static void shifted_packing_##v##_##n(SHIFTED_ARGS) { \
         shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, true, k, at, x, w, ldw, out, ldo, left, add, tile, end); \
     }
-SHIFTED_NARROW(SHIFTED)
+SHIFTED_SIZES(SHIFTED, 1) SHIFTED(1, 7) SHIFTED(1, 8)
 SHIFTED_SIZES(SHIFTED, 2)
 SHIFTED_SIZES(SHIFTED, 3)
 SHIFTED_SIZES(SHIFTED, 4)
-SHIFTED_NARROW(SHIFTED_PACKING)
-SHIFTED_SIZES(SHIFTED_PACKING, 2)
-SHIFTED_SIZES(SHIFTED_PACKING, 3)
-SHIFTED_SIZES(SHIFTED_PACKING, 4)
+SHIFTED_MANY(SHIFTED_PACKING, 1) SHIFTED_PACKING(1, 7) SHIFTED_PACKING(1, 8)
+SHIFTED_MANY(SHIFTED_PACKING, 2)
+SHIFTED_MANY(SHIFTED_PACKING, 3)
+SHIFTED_MANY(SHIFTED_PACKING, 4)
 #undef SHIFTED
 #undef SHIFTED_PACKING
+typedef void (*shifted_fn)(SHIFTED_ARGS);
 #define SHIFTED(v, n) [n] = v <= SHIFTED_V ? shifted_##v##_##n : NULL,
-static void (*const shifted_table[][SHIFTED_NARROW_N + 1])(SHIFTED_ARGS) = {
-    [1] = {SHIFTED_NARROW(SHIFTED)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)},
+static const shifted_fn shifted_table[][SHIFTED_NARROW_N + 1] = {
+    [1] = {SHIFTED_SIZES(SHIFTED, 1) SHIFTED(1, 7) SHIFTED(1, 8)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)},
     [3] = {SHIFTED_SIZES(SHIFTED, 3)}, [4] = {SHIFTED_SIZES(SHIFTED, 4)},
 };
 #undef SHIFTED
+/* NULL for fewer output channels: few groups have so few. */
 #define SHIFTED(v, n) [n] = v <= SHIFTED_V ? shifted_packing_##v##_##n : NULL,
-static void (*const shifted_packing[][SHIFTED_NARROW_N + 1])(SHIFTED_ARGS) = {
-    [1] = {SHIFTED_NARROW(SHIFTED)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)}, [3] = {SHIFTED_SIZES(SHIFTED, 3)},
-    [4] = {SHIFTED_SIZES(SHIFTED, 4)},
+static const shifted_fn shifted_packing[][SHIFTED_NARROW_N + 1] = {
+    [1] = {SHIFTED_MANY(SHIFTED, 1) SHIFTED(1, 7) SHIFTED(1, 8)}, [2] = {SHIFTED_MANY(SHIFTED, 2)},
+    [3] = {SHIFTED_MANY(SHIFTED, 3)}, [4] = {SHIFTED_MANY(SHIFTED, 4)},
 };
 #undef SHIFTED
 
@@ -374,6 +376,16 @@ static inline void shifted_divide(int64_t vectors, int64_t tiles, int64_t t0, in
     for (int64_t t = t0; t <= t1; t++)
         b->first[t - t0] = (int32_t)(SHIFTED_V == 2 ? gg_min(2 * t, vectors) : vectors * t / tiles);
 }
+/* Packs a tile. Its last vector is not read behind the last channel. */
+static void shifted_pack(const shifted_batch *b, int64_t t) {
+    const int64_t p = b->first[t] * VW, wide = b->first[t + 1] - b->first[t], n = b->places - p;
+    float *to = b->tile + t * b->k * SHIFTED_LANES;
+    for (int64_t k = 0; k < b->k; k++, to += SHIFTED_LANES)
+        for (int64_t i = 0; i < wide * VW; i += VW) {
+            const float *const from = b->x + b->at[k] + p + i;
+            vf_store(to + i, k == b->k - 1 && n - i < VW ? vf_loadn(from, (int)(n - i)) : vf_load(from));
+        }
+}
 /* Computes n output channels of all tiles. packs: tiles that are not ready are packed meanwhile. */
 static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const float *w, int64_t ldw, float *out,
                           int64_t ldo, bool add, const shifted_end *end) {
@@ -381,22 +393,18 @@ static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const f
         const int64_t p = b->first[t] * VW, wide = b->first[t + 1] - b->first[t];
         const int left = (int)gg_min(b->places - p - (wide - 1) * VW, VW);
         float *const tile = b->tile ? b->tile + t * b->k * SHIFTED_LANES : NULL;
-        if (!tile) shifted_table[wide][n](b->k, b->at, b->x + p, w, ldw, out + p, ldo, left, add, NULL, end);
-        else if (packs && !b->ready && !(b->end_ready && t == b->count - 1))
-            shifted_packing[wide][n](b->k, b->at, b->x + p, w, ldw, out + p, ldo, left, add, tile, end);
-        else shifted_table[wide][n](b->k, b->tile_at, tile, w, ldw, out + p, ldo, left, add, NULL, end);
+        const bool new = tile && packs && !b->ready && !(b->end_ready && t == b->count - 1);
+        const shifted_fn packing = new ? shifted_packing[wide][n] : NULL;
+        if (new && !packing) shifted_pack(b, t);
+        if (packing) packing(b->k, b->at, b->x + p, w, ldw, out + p, ldo, left, add, tile, end);
+        else if (tile) shifted_table[wide][n](b->k, b->tile_at, tile, w, ldw, out + p, ldo, left, add, NULL, end);
+        else shifted_table[wide][n](b->k, b->at, b->x + p, w, ldw, out + p, ldo, left, add, NULL, end);
     }
 }
 
 /* Packs the last tile, whose last vector must not be read behind the last channel. */
 static void shifted_pack_end(shifted_batch *b) {
-    const int64_t t = b->count - 1, p = b->first[t] * VW, wide = b->first[t + 1] - b->first[t], n = b->places - p;
-    float *to = b->tile + t * b->k * SHIFTED_LANES;
-    for (int64_t k = 0; k < b->k; k++, to += SHIFTED_LANES)
-        for (int64_t i = 0; i < wide * VW; i += VW) {
-            const float *const from = b->x + b->at[k] + p + i;
-            vf_store(to + i, k == b->k - 1 && n - i < VW ? vf_loadn(from, (int)(n - i)) : vf_load(from));
-        }
+    shifted_pack(b, b->count - 1);
     b->end_ready = true;
 }
 
