@@ -1,16 +1,16 @@
 """Values as tensors of a plan's graph, their shapes, and elements that are moved by index."""
 
-import ctypes
 import functools
 import itertools
 from typing import Any
 
 import numpy as np
 
+from .. import ggml_free, ggml_init, ggml_init_params
 from .._owners import Owner, keep
 from ..utils import from_numpy, to_numpy
 from .recording import Recorder, ggml
-from .replaying import dense_rows, name_tensors, part_of
+from .replaying import dense_rows, input_tensor, part_of
 from .sizes import Size, UnrecordedError, integer
 from .thin import CHOOSE, JOIN, PARTS
 from .values import (
@@ -33,6 +33,7 @@ VIEWS = {ggml.GGML_OP_VIEW, ggml.GGML_OP_PERMUTE, ggml.GGML_OP_TRANSPOSE}
 COLUMNS, NARROW = 8, 1024  # from which columns are joined as rows; elements of rows that compiled code joins
 MANY, SHARED = 64, 1 << 16  # rows from which columns are chosen by compiled code; elements that threads share
 KNOWN = 1 << 18  # bytes of constants up to which they lie in a context
+GROWING = [ggml_init_params(mem_size=0, no_alloc=no_alloc) for no_alloc in (False, True)]  # contexts
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
 
@@ -46,7 +47,7 @@ class Arena(Owner):
     def context(self, no_alloc):
         """One of both contexts."""
         if no_alloc not in self.contexts:
-            self.contexts[no_alloc] = ggml.ggml_init(ggml.ggml_init_params(mem_size=0, no_alloc=no_alloc))
+            self.contexts[no_alloc] = ggml_init(GROWING[no_alloc])
         return self.contexts[no_alloc]
 
     @property
@@ -94,7 +95,7 @@ class Arena(Owner):
 
     def __del__(self):
         for ctx in vars(self).pop("contexts", {}).values():
-            ggml.ggml_free(ctx)
+            ggml_free(ctx)
 
 
 def room(shape, dtype):
@@ -107,24 +108,32 @@ def within(memory, shape, dtype):
     return memory[-memory.ctypes.data % 64 :][: count(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
 
-class Layout(Owner):
-    """Tensors of values, and values whose elements are moved: what a Builder computes on.
+class Home(Owner):
+    """The context of a graph, which is freed with the object; arena: owns the graph's constants."""
 
-    arena: owns the plan's constants; weights: the GGML_TYPE_* of matrices, None: F32; trains: for gradients;
-    stays: rules build whatever a graph can compute, also what takes less time on the host.
-    """
-
-    def __init__(self, arena, weights=None, trains=False, stays=False):
-        self.arena, self.weights, self.trains, self.stays = arena, weights, trains, stays or trains
+    def __init__(self):
+        self.arena = Arena()
         self.context: Any = None
-        keep(self, "context", ggml.ggml_init, ggml.ggml_init_params(mem_size=0, no_alloc=True))
-        self.ctx: Any = self.context  # what rules pass: a Recorder while a graph is recorded
-        self.recorder: Any = None  # the same, or None
-        self.feeds = []
+        keep(self, "context", ggml_init, GROWING[True])
 
     def __del__(self):
         if vars(self).get("context"):
-            keep(self, "context", ggml.ggml_free, self.context)
+            keep(self, "context", ggml_free, self.context)
+
+
+class Layout(Home):
+    """Tensors of values, and values whose elements are moved: what a Builder computes on.
+
+    weights: the GGML_TYPE_* of matrices, None: F32; trains: for gradients; stays: rules build whatever a graph can
+    compute, also what takes less time on the host.
+    """
+
+    def __init__(self, weights=None, trains=False, stays=False):
+        super().__init__()
+        self.weights, self.trains, self.stays = weights, trains, stays or trains
+        self.ctx: Any = self.context  # what rules pass: a Recorder while a graph is recorded
+        self.recorder: Any = None  # the same, or None
+        self.feeds = []
 
     def record(self, terms):
         """Records what is built from now on, for sizes of the terms."""
@@ -152,19 +161,6 @@ class Layout(Owner):
     def ask(self, function, t):
         """What a function says about a tensor, for a rule that decides by it."""
         return self.recorder.ask(function, t) if self.recorder else function(t)
-
-    def names(self):
-        """The names of the tensors, in the order in which they were made."""
-        found, t = [], ggml.ggml_get_first_tensor(self.context)
-        while t:
-            found.append(t.contents.name)
-            t = ggml.ggml_get_next_tensor(self.context, t)
-        return found
-
-    def name(self, names):
-        """Names the tensors, in the order in which they were made."""
-        if first := ggml.ggml_get_first_tensor(self.context):
-            name_tensors(ctypes.addressof(first.contents), names)
 
     # Values -> tensors
 
@@ -212,10 +208,10 @@ class Layout(Owner):
     def fed(self, feed, kind):
         """The Tensor (or Double) of a Feed, made with a type of elements."""
         if feed.tensor is None:
-            t = ggml.ggml_new_tensor_4d(self.ctx, kind, *extents(feed.shape))
+            t = self.call(input_tensor, kind, *extents(feed.shape))
             double = kind == ggml.GGML_TYPE_F64
             feed.tensor = Double(t, feed.shape) if double else Tensor(t, feed.shape, feed.dtype, feed.bounds)
-            self.feeds.append(self.as_input(feed))
+            self.feeds.append(feed)
         return feed.tensor
 
     def truth(self, value):
@@ -225,12 +221,6 @@ class Layout(Owner):
                 value.truth = Feed(value.name, value.shape, value.dtype, value.bounds)
             return self.fed(value.truth, ggml.GGML_TYPE_I8)
         return self.use(value).least
-
-    def as_input(self, feed):
-        """A Feed that has its tensor, which stays when the graph has run."""
-        ggml.ggml_set_input(feed.tensor.t)
-        ggml.ggml_set_output(feed.tensor.t)
-        return feed
 
     def derived_by(self, function, values, shape, *more):
         """The Known value function(*arrays, *more) of the arrays of Known values, in a shape."""

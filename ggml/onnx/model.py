@@ -19,7 +19,7 @@ from . import host, rules
 from .graph import Graph, ModelError, read_model
 from .layout import Arena
 from .prepare import fold, prepared
-from .program import NodeError, Program, compute
+from .program import NodeError, Program
 from .repeating import Repeat
 from .values import Known, Parameter, extents, is_float
 
@@ -90,7 +90,7 @@ class Model(LockOwner):
         inputs, outputs = ([v.name for v in values] for values in (self.inputs, self.outputs))
         self.program = Program(self.engine, nodes, {**known, **self.trained}, inputs, outputs)
         self.parts: dict[tuple, Program] = {}  # programs by the names of their outputs
-        self.repeat = Repeat(compute)
+        self.repeat = Repeat()
 
     def run(self, *arrays, outputs=None, **named):
         """Computes the outputs.
@@ -172,7 +172,7 @@ class Model(LockOwner):
         """
         values = self.operands(arrays, named)
         plan = self.locked("graph", self.program.plan, self.program, values)
-        plan.settle()
+        plan.transfer.settle()
         return plan.graph
 
     def parameters(self, names=None):

@@ -21,17 +21,16 @@ from .._graph.alloc import alloc_graph_within
 from .._owners import Owner, keep
 from . import expand, folding, host
 from .builder import Builder
-from .layout import Arena
+from .layout import Home
 from .opsets import ALIGN, aligned
 from .recording import Recipe, pattern_of, sized
-from .repeating import Repeat, Step, owned
+from .repeating import Repeat, Step, owned, signature
+from .replaying import graph_of, is_numbers, kind_of, names_of, result_tensor, shape_of
 from .rules import doubles
 from .signatures import require_types
 from .sizes import Size, Terms, UnrecordedError, int_of
-from .transfer import transfers
+from .transfer import Transfer
 from .values import (
-    BOOL,
-    F32,
     F64,
     Drive,
     Feed,
@@ -42,7 +41,6 @@ from .values import (
     Parameter,
     Sequence,
     Tensor,
-    bounds_of,
     place_of,
     require_held,
 )
@@ -96,8 +94,8 @@ class Program(Owner):
         self.last: tuple[Any, Any] = (None, None)  # the signature and the plan of the last run
         self.recipes: list[Recipe] = []
         self.attempts = RECORDINGS  # to make one, that are left
-        self.repeat = Repeat(compute, True)  # of iterations
-        self.following = Repeat(compute)  # of runs after another plan
+        self.repeat = Repeat(True)  # of iterations
+        self.following = Repeat()  # of runs after another plan
         self.memory: Any = None  # of the graph of the last plan that was made
 
     def place(self, graph):
@@ -125,18 +123,14 @@ class Program(Owner):
         inputs = [n for n in self.inputs if n in needed]
         return Program(self.model, nodes[::-1], self.known, inputs, list(outputs))
 
-    def signature(self, name, value):
-        """The part of the key that one operand contributes, and the value it has in the trace."""
-        if not isinstance(value, np.ndarray) or (dtype := value.dtype).kind in "OUSMm":
-            return "opaque"
-        if name in self.by_value:
-            return value.shape, dtype, value.tobytes()
-        return value.shape, dtype, None if dtype is F32 else bounds_of(value)
+    def signature(self, values):
+        """What plans depend on: for each operand "opaque", or its shape, type, and bytes or an interval."""
+        return signature(self.inputs, self.by_value, values)
 
     def plan(self, values):
         """The plan for operands, made if there is none yet."""
         while True:
-            key = tuple(map(self.signature, self.inputs, values))
+            key = self.signature(values)
             if key == self.last[0]:
                 return self.last[1]
             plan = self.plans.get(key)
@@ -157,24 +151,23 @@ class Program(Owner):
 
     def repeated(self, key):
         """The plan of a recipe, if there is one for operands of these shapes."""
-        kinds, shapes = kinds_of(key), shapes_of(key)
         for recipe in self.recipes:
-            values = recipe.values(shapes) if kinds == recipe.kinds else None
+            values = recipe.values(key)
             if not values:
                 continue
-            built = None
+            home, built = Home(), None
             with contextlib.suppress(Exception):  # a function refuses the sizes: lowering says why, or does without
-                built = recipe.built(Builder(Arena(), self.model.weights, False, self.model.strict), values)
+                built = recipe.built(home, values)
             if built is not None:
-                return Plan(self, built, recipe.live, recipe.step, recipe.rest)
+                return Plan(self, home, recipe.ending, *built)
         return None
 
     def recorded(self, values, key):
         """A plan, whose making becomes a recipe; None if it cannot, or the last operands were of another kind."""
         before = self.last[0]
-        if not (self.attempts and before and kinds_of(before) == kinds_of(key)):
+        if not (self.attempts and before and list(map(kind_of, before)) == list(map(kind_of, key))):
             return None
-        pattern = pattern_of(shapes_of(before), shapes_of(key))
+        pattern = pattern_of(list(map(shape_of, before)), list(map(shape_of, key)))
         if pattern is None or any(isinstance(v, Parameter) for v in self.known.values()):
             return None
         self.attempts -= 1
@@ -192,15 +185,15 @@ class Program(Owner):
         while True:
             plan = program.plan(values)
             if report is not None:
-                report.extend(Entry(*e) for e in plan.entries)
-            results = plan.compute(values)
-            if plan.rest is None:
+                report.extend(Entry(*e) for e in plan.ending.entries)
+            results, ending = plan.compute(values), plan.ending
+            if ending.rest is None:
                 return [results[n] for n in program.outputs]
-            if plan.step is not None:
-                results.update(plan.step(results))
-            if plan.ends:  # the caller may write into outputs
+            if ending.step is not None:
+                results.update(ending.step(results))
+            if ending.ends:  # the caller may write into outputs
                 return [owned(results[n]) for n in program.outputs]
-            program, values = plan.rest, [results[n] for n in plan.rest.inputs]
+            program, values = ending.rest, [results[n] for n in ending.rest.inputs]
 
     def again(self, values, last, changed):
         """The plan and the outputs for values, of which only the first `changed` are new to the plan that ran last."""
@@ -208,29 +201,11 @@ class Program(Owner):
         if found is not None:
             return self.repeat.plan, found
         plan = self.plan(values)
-        if plan.rest is not None:
+        if plan.ending.rest is not None:
             return plan, self.run(values)
         results = plan.compute(values, changed if plan is last else None)
         self.repeat.keep(self)
         return plan, [results[n] for n in self.outputs]
-
-
-def is_numbers(part):
-    """Whether an operand is a few integers that are part of the signature."""
-    return part != "opaque" and type(part[2]) is bytes and part[1].kind in "iu" and len(part[2]) <= 64
-
-
-def kinds_of(key):
-    """What the operands of a signature are besides what shapes_of gives."""
-    return [part if part == "opaque" else part[:2] if is_numbers(part) else part[1:] for part in key]
-
-
-def shapes_of(key):
-    """The shapes of the operands of a signature; of integers that are part of it, these."""
-    return [
-        None if part == "opaque" else tuple(np.frombuffer(part[2], part[1]).tolist()) if is_numbers(part) else part[0]
-        for part in key
-    ]
 
 
 def least(value):
@@ -264,7 +239,7 @@ class Lowering:
                 self.env[name] = Feed(name, value.shape, value.dtype, part[2])
         self.entries: list[tuple] = []  # the fields of an Entry each
         trains = any(isinstance(v, Parameter) for v in self.env.values())
-        self.builder = Builder(Arena(), self.model.weights, trains, self.model.strict)
+        self.builder = Builder(self.model.weights, trains, self.model.strict)
         self.named = None  # the last tensor that label has seen
 
     @np.errstate(all="ignore")  # constants of the model may overflow
@@ -503,8 +478,32 @@ class Lowering:
         return self.planned(live, step, Program(self.model, remaining, known, inputs, program.outputs, by_value))
 
     def planned(self, live, step, rest):
-        """The plan that computes the names in live, and what follows it."""
-        return Plan(self.program, self, live, step, rest)
+        """The plan that gives the names in live, and what follows it."""
+        ending, feeds, results, known = self.given(live, step, rest)
+        return Plan(self.program, self.builder, ending, feeds, results, arrays_of(known))
+
+    def given(self, live, step, rest):
+        """What a plan gives: its Ending, its operands and results as `Transfer` takes them, and Known values by name.
+
+        The graph is complete then.
+        """
+        inputs, builder, passed, lists, results, known = self.program.inputs, self.builder, [], [], [], {}
+        places = [(name, self.env[name]) for name in live]
+        for name, value in places:  # grows: the elements of a sequence are results of their own
+            if isinstance(value, Sequence):
+                names = [f"{name}[{i}]" for i in range(len(value.items))]
+                places += zip(names, value.items)
+                lists.append((name, names))
+            elif isinstance(value, (Feed, Opaque)):
+                passed.append((name, inputs.index(value.name)))
+            elif value is None or isinstance(value, Known):
+                known[name] = value
+            else:
+                value = least(value)
+                t = builder.call(result_tensor, value.t, name[-63:].encode())
+                results.append((name, value.shape, value.dtype, t))
+        feeds = [(inputs.index(f.name), f.shape, f.dtype, f.tensor.t) for f in builder.feeds]
+        return Ending(passed, lists, self.entries, step, rest), feeds, results, known
 
 
 class Recording(Lowering):
@@ -513,7 +512,7 @@ class Recording(Lowering):
     def __init__(self, program, values, key, before, pattern, symbols):
         super().__init__(program, values, key)
         self.key, self.pattern, self.terms = key, pattern, Terms(symbols)
-        self.computed = {entry[0] for entry in before.entries if entry[2] == "graph"}  # by the plan before
+        self.computed = {entry[0] for entry in before.ending.entries if entry[2] == "graph"}  # by the plan before
         self.builder.record(self.terms)
         for name, part, shape in zip(program.inputs, key, sized(pattern, self.terms)):
             if isinstance(value := self.env[name], Feed):
@@ -529,111 +528,67 @@ class Recording(Lowering):
         return super().on_host(nodes, reason)
 
     def planned(self, live, step, rest):
-        recorder = self.builder.stop()
-        values = {n: least(self.env[n]) for n in live}
-        kinds, feeds, names = kinds_of(self.key), self.builder.feeds, self.builder.names()
-        recipe = Recipe(recorder, kinds, self.pattern, feeds, names, values, self.entries, step, rest)
+        ending, feeds, results, known = self.given(live, step, rest)
+        if ending.lists:
+            raise UnrecordedError("a sequence")
+        kinds, names = list(map(kind_of, self.key)), names_of(self.builder.context)
+        recipe = Recipe(self.builder.stop(), kinds, self.pattern, feeds, results, known, names, ending)
         self.program.recipes.append(recipe)
-        for value in (*values.values(), *self.builder.feeds, *(v for v in self.env.values() if isinstance(v, Feed))):
-            if value is not None:
-                value.shape = tuple(map(int_of, value.shape))
-            if isinstance(value, Known):
-                value.trace = None
-        return super().planned(live, step, rest)
+        for value in filter(None, known.values()):
+            value.trace = None
+        feeds, results = ([(k, tuple(map(int_of, s)), *more) for k, s, *more in ends] for ends in (feeds, results))
+        return Plan(self.program, self.builder, ending, feeds, results, arrays_of(known))
+
+
+def arrays_of(known):
+    """The arrays of Known values by name, None for None."""
+    return {name: value and np.asarray(value.array) for name, value in known.items()}
+
+
+class Ending:
+    """What plans of one recipe share: results that the graph does not compute, and what follows it.
+
+    Attributes:
+        passed: (name, position) of results that are operands.
+        lists: (name, names of its elements) of sequences.
+        entries: the fields of an Entry each, for a report.
+        step, rest: a function that runs nodes on the host, or None; the Program of the remaining nodes, or None.
+        ends: whether no node remains after the step.
+    """
+
+    def __init__(self, passed, lists, entries, step, rest):
+        self.passed, self.lists, self.entries, self.step, self.rest = passed, lists, entries, step, rest
+        self.ends = step is not None and not rest.nodes and not set(rest.outputs) & rest.known.keys()
 
 
 class Plan(Owner):
-    """A prepared graph that computes the names in `live`, and what follows: a step on the host, the remaining nodes."""
+    """A prepared graph and what follows it, an Ending. fixed: arrays by name that are known without computing.
 
-    def __init__(self, program, lowering, live, step, rest):
-        self.step, self.rest, self.entries = step, rest, lowering.entries
-        self.ends = step is not None and not rest.nodes and not set(rest.outputs) & rest.known.keys()
-        self.builder, self.backend = lowering.builder, program.model.backend
-        self.passed, self.fixed, self.results, self.lists = [], {}, [], []
-        computed, places = [], [(name, lowering.env[name]) for name in live]
-        for name, value in places:  # grows: the elements of a sequence are results of their own
-            if isinstance(value, Sequence):
-                names = [f"{name}[{i}]" for i in range(len(value.items))]
-                places += zip(names, value.items)
-                self.lists.append((name, names))
-            elif isinstance(value, (Feed, Opaque)):
-                self.passed.append((name, program.inputs.index(value.name)))
-            elif value is None or isinstance(value, Known):
-                self.fixed[name] = None if value is None else np.asarray(value.array)
-            else:
-                computed.append((name, least(value)))
-        self.shared = [*self.fixed, *(n for n, _ in self.passed)]
-        self.graph, self.memory, self.converts, self.feeds = None, None, False, []
-        if computed:
-            self.build(computed, program)
+    home: the layout.Home that owns the graph; feeds, results: as `Transfer` takes them.
+    """
 
-    def build(self, computed, program):
-        """Builds the graph of results, and gives its tensors memory."""
-        ctx, outputs = self.builder.context, []
-        for name, value in computed:
-            t = self.computed(value.t)
-            ggml.ggml_set_output(t)
-            ggml.ggml_set_name(t, name[-63:])
-            outputs.append((name, value, t))
-        size = ggml.ggml_used_mem(ctx) // ggml.ggml_tensor_overhead() + 16
-        self.graph = ggml.ggml_new_graph_custom(ctx, size, False)
-        for _, _, t in outputs:
-            ggml.ggml_build_forward_expand(self.graph, t)
-        self.memory = program.place(self.graph)
-        there = [f for f in self.builder.feeds if ggml.ggml_get_data(f.tensor.t)]
-        feeds = [(f, program.inputs.index(f.name)) for f in there]
-        self.feeds, self.results = transfers(self.graph, feeds, outputs)
-        self.converts = any(v.dtype not in (F32, F64, BOOL) for _, v, _ in outputs)
-
-    def computed(self, t):
-        """The contiguous tensor, in some shape, of a result that a node of the graph computes."""
-        source = t
-        while source.contents.op == ggml.GGML_OP_RESHAPE:
-            source = source.contents.src[0]
-        c = source.contents
-        if c.view_src or c.op == ggml.GGML_OP_NONE or not ggml.ggml_is_contiguous(source):
-            return ggml.ggml_cont(self.builder.context, t)
-        return source
-
-    def settle(self):
-        """Puts the graph's operands and results into memory of its own: others will compute it."""
-        for place in (*self.feeds, *self.results):
-            place.settle()
+    def __init__(self, program, home, ending, feeds, results, fixed):
+        self.home, self.ending, self.fixed, self.graph, self.memory = home, ending, fixed, None, None
+        if results:
+            self.graph = graph_of(home.context, [t for _, _, _, t in results])
+            self.memory = program.place(self.graph)
+        self.transfer = Transfer(program.model.backend, self.graph, feeds, results)
 
     def compute(self, values, changed=None):
         """Runs the graph for operands, of which only the first `changed` are new (None: all); gives arrays by name."""
-        for feed in self.feeds:
-            if changed is None or feed.position < changed:
-                feed.give(values[feed.position])
-        for result in self.results:
-            result.begin()
-        if self.graph is not None:
-            compute(self.backend, self.graph)
-        if self.converts:
-            with np.errstate(all="ignore"):
-                results = {r.name: r.end() for r in self.results}
-        else:
-            results = {r.name: r.end() for r in self.results}
-        if self.shared or self.lists:
-            self.add_others(results, values, self.rest is None and changed is None)
+        results, ending = self.transfer(values, changed), self.ending
+        if self.fixed or ending.passed or ending.lists:
+            self.add_others(results, values, ending.rest is None and changed is None)
         return results
 
     def add_others(self, results, values, copied):
         """Adds what the graph does not compute; copied: the caller may write into outputs."""
-        for name, place in self.passed:
-            results[name] = values[place]
-        results.update(self.fixed)
+        others = self.fixed | {name: values[place] for name, place in self.ending.passed}
         if copied:
-            results.update((n, results[n].copy()) for n in self.shared if isinstance(results[n], np.ndarray))
-        for name, names in reversed(self.lists):
+            others = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in others.items()}
+        results.update(others)
+        for name, names in reversed(self.ending.lists):
             results[name] = [results.pop(n) for n in names]
-
-
-def compute(backend, graph):
-    """Computes a graph; raises RuntimeError if that fails."""
-    status = ggml.ggml_backend_graph_compute(backend, graph)
-    if status != ggml.GGML_STATUS_SUCCESS:
-        raise RuntimeError(f"computing failed: {ggml.ggml_status_to_string(status).decode()}")
 
 
 class Memory(Owner):

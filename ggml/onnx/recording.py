@@ -11,15 +11,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import ggml as _ggml
 
-from .replaying import repeat
+from .replaying import filled, name_tensors, repeat, symbols_of
 from .sizes import Size, UnrecordedError, int_of
-from .values import Feed, Known, Tensor, rough_bounds
+from .values import Known, rough_bounds
 
 CTX, ARENA = 0, 1  # results that are there before the first step: the context, and the arena of constants
 ANY = object()  # the expectation of a step that may give anything
@@ -168,74 +168,41 @@ class Recipe:
     """How a graph is built for operands of a pattern: symbols and fixed numbers in place of their dimensions.
 
     kinds: what the operands are besides; shapes: for each operand a number or (symbol,) for each dimension, None for
-    what has no shape; names: of the tensors in the order of their making; live: the values by name that the graph has
-    to give; step, rest: what follows the graph, as in a Plan.
+    what has no shape; feeds, results: (position or name, shape, type, tensor) as a Plan takes them; known: the values
+    by name that the graph gives without computing them; names: of its tensors; ending: what all plans share.
     """
 
-    def __init__(self, recorder, kinds, shapes, feeds, names, live, entries, step, rest):
-        self.terms, self.kinds, self.shapes, self.step, self.rest = recorder.terms, kinds, shapes, step, rest
+    def __init__(self, recorder, kinds, shapes, feeds, results, known, names, ending):
+        self.terms, self.kinds, self.shapes, self.ending = recorder.terms, kinds, shapes, ending
         self.arena = recorder.arena  # some constants of the first graph are those of all
-        self.names, self.entries = names, entries
-        self.feeds = [(f, f.shape, recorder.places[ctypes.addressof(f.tensor.t.contents)]) for f in feeds]
-        self.live = {name: self.origin(recorder, value) for name, value in live.items()}
+        self.names = names
+        sources = {name: recorder.source(v) for name, v in known.items() if v is not None and v.trace}
         self.steps = Steps(recorder)
+        self.traced = {name: self.steps.first + place for name, place in sources.items()}
+        self.fixed = {name: v and v.array for name, v in known.items() if name not in sources}
+        self.feeds, self.results = ([self.places(recorder, *v) for v in values] for values in (feeds, results))
 
-    @staticmethod
-    def origin(recorder, value):
-        """The value, its shape, and the place of its tensor or array; None: the value itself serves all graphs."""
-        if isinstance(value, Tensor):
-            return value, value.shape, recorder.places.get(ctypes.addressof(value.t.contents))
-        if isinstance(value, Known) and value.trace:
-            return value, value.shape, recorder.source(value)
-        if isinstance(value, (Known, Feed, type(None))):
-            return value, None, None
-        raise UnrecordedError("a sequence")
+    def places(self, recorder, key, shape, dtype, t):
+        """What stands for an operand or a result: (key, shape, type, place), with (place,) for sizes in the shape."""
+        shape = tuple((n.place,) if type(n) is Size else n for n in shape)
+        return key, shape, dtype, self.steps.first + recorder.places[ctypes.addressof(t.contents)]
 
-    def values(self, shapes):
-        """All values of the terms for the shapes of operands, or None if this is not the recipe."""
-        found: dict[int, int] = {}
-        for pattern, shape in zip(self.shapes, shapes):
-            if len(pattern or ()) != len(shape or ()):
-                return None
-            for p, n in zip(pattern or (), shape or ()):
-                if p != n and not (type(p) is tuple and n and found.setdefault(p[0], n) == n):
-                    return None
-        return self.terms.evaluated([found[i] for i in range(self.terms.symbols)])
+    def values(self, key):
+        """All values of the terms for the operands of a signature, or None if this is not the recipe."""
+        symbols = symbols_of(self.kinds, self.shapes, key, self.terms.symbols)
+        return symbols and self.terms.evaluated(symbols)
 
-    def built(self, builder, values):
-        """What a Plan needs to know about the graph for values of the terms; None if this is not the recipe."""
-        cells = self.steps.repeated(values, builder.ctx, builder.arena)
-        return cells and self.completed(builder, cells)
+    def built(self, home, values):
+        """The operands and results of the graph for values of the terms, as a Plan takes them, and the known arrays.
 
-    def completed(self, builder, cells):
-        """The Built of all values."""
-        results = cells[self.steps.first :]
-
-        def concrete(shape):
-            return tuple(cells[n.place] if type(n) is Size else n for n in shape)
-
-        for feed, shape, place in self.feeds:
-            own = Feed(feed.name, concrete(shape), feed.dtype, feed.bounds)
-            own.tensor = Tensor(results[place], own.shape, own.dtype, own.bounds)
-            builder.feeds.append(builder.as_input(own))
-        env = {}
-        for name, (value, shape, place) in self.live.items():
-            if isinstance(value, Tensor):
-                t = value.t if place is None else results[place]
-                value = Tensor(t, concrete(shape), value.dtype, value.bounds)
-            elif place is not None:
-                value = Known(results[place])
-            env[name] = value
-        builder.name(self.names)
-        return Built(env, self.entries, builder)
-
-
-class Built(NamedTuple):
-    """A graph of a recipe: what a Plan reads of a Lowering."""
-
-    env: dict[str, Any]
-    entries: list[tuple]
-    builder: Any
+        None if this is not the recipe; home: the layout.Home in whose context the graph is built.
+        """
+        cells = self.steps.repeated(values, home.context, home.arena)
+        if cells is None:
+            return None
+        name_tensors(home.context, self.names)
+        fixed = self.fixed | {name: cells[place] for name, place in self.traced.items()}
+        return filled(self.feeds, cells), filled(self.results, cells), fixed
 
 
 def pattern_of(before, shapes):

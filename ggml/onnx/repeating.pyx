@@ -6,15 +6,17 @@ Where plans follow each other, with nodes on the host between them, each program
 A run of a few small nodes takes a few microseconds, of which looking for the plan, copying operands and collecting
 results would be most.
 """
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release
 from cpython.exc cimport PyErr_Clear
 from cpython.ref cimport PyObject
-from libc.stdint cimport int32_t, int64_t, uintptr_t
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
-from .values import BOOL, F32, F64, integer_range
+from .transfer cimport Transfer, single
+
+from .reducing import ends_of
+from .values import BOOL, EXACT, F32, I64, integer_range, is_integer
 
 cdef extern from "Python.h":
     int PyObject_GetBuffer(object, Py_buffer*, int)     # an exception is cleared here: there is another way
@@ -37,57 +39,42 @@ cdef extern from *:
     bint gg_lie_within_32(const int32_t *x, size_t n, int64_t lo, int64_t hi)
     bint gg_lie_within_64(const int64_t *x, size_t n, int64_t lo, int64_t hi)
 
-cdef object ndarray = np.ndarray, empty = np.empty
-cdef object INT64 = np.dtype(np.int64), INT32 = np.dtype(np.int32)
+cdef object ndarray = np.ndarray, I32 = np.dtype(np.int32)
 
 
-def address_of(array):
-    """The address of an array's bytes, or 0 if they are not contiguous or not aligned."""
-    cdef Py_buffer b
-    if PyObject_GetBuffer(array, &b, PyBUF_SIMPLE) != 0:
-        PyErr_Clear()
-        return 0
-    cdef uintptr_t address = <uintptr_t>b.buf
-    cdef bint aligned = address % <uintptr_t>max(b.itemsize, 1) == 0
-    PyBuffer_Release(&b)
-    return address if aligned else 0
+cdef object bounds_of(object array, object dtype):
+    """An interval that the values of an integer array lie in, one of few; None for other types."""
+    if dtype is BOOL:
+        return 0, 1
+    if not is_integer(dtype):
+        return None
+    smallest, largest = integer_range(dtype)
+    if max(-smallest, largest) <= EXACT or not array.size:
+        return smallest, largest
+    lo, hi = (int(array.item()),) * 2 if array.size == 1 else ends_of(array)
+    for limit in (1 << 11, EXACT):
+        if -limit <= lo and hi <= limit:
+            return (0 if lo >= 0 else -limit), limit
+    return smallest, largest
 
 
-cdef bint copied(object array, uintptr_t address, Py_ssize_t size) except -1:
-    """Copies the bytes of an array to an address, or returns False if they are not contiguous or others."""
-    cdef Py_buffer b
-    if PyObject_GetBuffer(array, &b, PyBUF_SIMPLE) != 0:
-        PyErr_Clear()
-        return False
-    cdef bint fits = b.len == size
-    if fits and size:
-        memcpy(<void*>address, b.buf, size)
-    PyBuffer_Release(&b)
-    return fits
+def signature(list names, set by_value, list values):
+    """What plans depend on: for each operand "opaque", or its shape, type, and bytes or an interval.
 
-
-cdef bint converted(object array, object dtype, uintptr_t address, Py_ssize_t size) except -1:
-    """Writes the numbers of an array of int64 or int32 as floats to an address; False as `copied`."""
-    cdef Py_buffer b
-    cdef float* to = <float*>address
-    cdef Py_ssize_t i, n = size // sizeof(float)
-    if PyObject_GetBuffer(array, &b, PyBUF_SIMPLE) != 0:
-        PyErr_Clear()
-        return False
-    cdef bint fits = b.len == n * (8 if dtype is INT64 else 4)
-    if fits and dtype is INT64:
-        for i in range(n):
-            to[i] = <float>(<int64_t*>b.buf)[i]
-    elif fits:
-        for i in range(n):
-            to[i] = <float>(<int32_t*>b.buf)[i]
-    PyBuffer_Release(&b)
-    return fits
-
-
-cdef object single(object dtype):
-    """INT64 or INT32 for a type that is equal to it: arrays that were pickled have types of their own."""
-    return INT64 if dtype == INT64 else INT32 if dtype == INT32 else dtype
+    by_value: names of the operands whose bytes count.
+    """
+    cdef list parts = []
+    cdef object value, dtype
+    cdef Py_ssize_t i
+    for i in range(len(names)):
+        value = values[i]
+        if not isinstance(value, ndarray) or (dtype := value.dtype).kind in "OUSMm":
+            parts.append("opaque")
+        elif names[i] in by_value:
+            parts.append((value.shape, dtype, value.tobytes()))
+        else:
+            parts.append((value.shape, dtype, None if dtype is F32 else bounds_of(value, dtype)))
+    return tuple(parts)
 
 
 cdef bint lies_within(object array, object dtype, tuple bounds) except -1:
@@ -95,10 +82,10 @@ cdef bint lies_within(object array, object dtype, tuple bounds) except -1:
     cdef Py_buffer b
     cdef int64_t lo, hi
     cdef bint found
-    if dtype is INT64 or dtype is INT32:
+    if dtype is I64 or dtype is I32:
         if PyObject_GetBuffer(array, &b, PyBUF_SIMPLE) == 0:
             lo, hi = bounds
-            if dtype is INT64:
+            if dtype is I64:
                 found = gg_lie_within_64(<const int64_t*>b.buf, b.len // 8, lo, hi)
             else:
                 found = gg_lie_within_32(<const int32_t*>b.buf, b.len // 4, lo, hi)
@@ -118,40 +105,24 @@ cdef object expectation(tuple part):
     return None if dtype == BOOL or values == integer_range(dtype) else values
 
 
-cdef object whole_numbers(object dtype, tuple shape, uintptr_t address, Py_ssize_t n):
-    """An array of int64 or int32 of the floats at an address."""
-    cdef object array = empty(shape, dtype)
-    cdef const float* x = <const float*>address
-    cdef Py_buffer b
-    cdef Py_ssize_t i
-    if PyObject_GetBuffer(array, &b, PyBUF_WRITABLE) != 0:
-        raise MemoryError("no view of a result")
-    if dtype is INT64:
-        for i in range(n):
-            (<int64_t*>b.buf)[i] = <int64_t>x[i]
-    else:
-        for i in range(n):
-            (<int32_t*>b.buf)[i] = <int32_t>x[i]
-    PyBuffer_Release(&b)
-    return array
-
-
 cdef class Repeat:
     """The plan of the last run of a program, and what its operands have to be for another run.
 
     Args:
-        compute: the function of a backend and a graph that computes the graph.
         loops: for the iterations of a loop, whose results may share memory with operands and constants.
     """
-    cdef object compute, program
+    cdef object program, ending
     cdef readonly object plan
     cdef bint loops
-    cdef tuple names, dtypes, shapes, values, feeds, results, outputs, passed, lists
-    cdef frozenset made, listed
+    cdef tuple names, dtypes, shapes, values
+    cdef dict fixed
+    cdef Transfer transfer
+    cdef set own            # names of what nothing else refers to
+    cdef list outputs       # (name, whether it is one of these)
     cdef Py_ssize_t count
 
-    def __init__(self, compute, loops=False):
-        self.compute, self.program, self.plan, self.loops = compute, None, None, loops
+    def __init__(self, loops=False):
+        self.program, self.plan, self.loops = None, None, loops
 
     def keep(self, program):
         """Remembers the plan of the last run of a program, if it can be repeated here."""
@@ -159,25 +130,18 @@ cdef class Repeat:
         if plan is self.plan and program is self.program:
             return
         self.program, self.plan = program, None
-        if plan is None or self.loops and (plan.rest is not None or plan.lists or "opaque" in key):
+        if plan is None:
+            return
+        ending = plan.ending
+        if self.loops and (ending.rest is not None or ending.lists or "opaque" in key):
             return
         self.names, self.count = tuple(program.inputs), len(key)
-        self.shapes, self.dtypes, self.values = (), (), ()
-        for part in key:
-            self.shapes += (None if part == "opaque" else part[0],)
-            self.dtypes += (None if part == "opaque" else single(part[1]),)
-            self.values += (None if part == "opaque" else expectation(part),)
-        ways = tuple(way_of(r) for r in plan.results)
-        if any(way == "end" and r.dtype not in (F32, F64, BOOL) for r, way in zip(plan.results, ways)):
-            return  # of conversions that NumPy may warn of
-        self.feeds = tuple(
-            (f, f.position, f.home, f.view.nbytes, None if f.moves else self.dtypes[f.position], single(f.view.dtype))
-            for f in plan.feeds)
-        self.results = tuple(
-            (r, r.name, way, tuple(r.view.shape), r.home, r.view.size) for r, way in zip(plan.results, ways))
-        self.outputs, self.passed, self.plan = tuple(program.outputs), tuple(plan.passed), plan
-        self.lists, self.listed = tuple(reversed(plan.lists)), frozenset(name for name, _ in plan.lists)
-        self.made = frozenset(r.name for r in plan.results)
+        self.shapes = tuple([None if part == "opaque" else part[0] for part in key])
+        self.dtypes = tuple([None if part == "opaque" else single(part[1]) for part in key])
+        self.values = tuple([None if part == "opaque" else expectation(part) for part in key])
+        self.plan, self.ending, self.transfer, self.fixed = plan, ending, plan.transfer, plan.fixed
+        self.own = {r.name for r in plan.transfer.results} | {name for name, _ in ending.lists}
+        self.outputs = [(name, name in self.own) for name in program.outputs]
 
     def __call__(self, tuple arrays):
         """The outputs for operands by position, or in a dict; None if they are not like those of the last run."""
@@ -200,16 +164,16 @@ cdef class Repeat:
         """The outputs for operands that fit; of the programs that follow, some may have to be planned."""
         cdef Repeat here = self
         cdef dict found
-        cdef object plan, program
+        cdef object ending, program
         while True:
-            plan, found = here.plan, here.computed(operands, here.count)
-            for name, names in here.lists:
-                found[name] = [found.pop(n) if n in here.made else owned(found.pop(n)) for n in names]
-            if plan.step is not None:
-                found.update(plan.step(found))
-            if plan.rest is None or plan.ends:  # the caller may write into outputs
-                return [found[n] if n in here.made or n in here.listed else owned(found[n]) for n in here.outputs]
-            program = plan.rest
+            ending, found = here.ending, here.computed(operands, here.count)
+            for name, names in reversed(ending.lists):
+                found[name] = [found.pop(n) if n in here.own else owned(found.pop(n)) for n in names]
+            if ending.step is not None:
+                found.update(ending.step(found))
+            if ending.rest is None or ending.ends:  # the caller may write into outputs
+                return [found[name] if own else owned(found[name]) for name, own in here.outputs]
+            program = ending.rest
             operands, here = [found[name] for name in program.inputs], program.following
             if here.plan is None or not here.fits(operands, here.count):
                 found_by_program = program.run(operands)
@@ -222,7 +186,7 @@ cdef class Repeat:
         if self.plan is None or not self.fits(operands, changed):
             return None
         found = self.computed(operands, changed)
-        return [found[name] for name in self.outputs]
+        return [found[name] for name, _ in self.outputs]
 
     cdef bint fits(self, list operands, Py_ssize_t changed) except -1:
         """Whether the first `changed` operands are like those of the last run."""
@@ -252,33 +216,9 @@ cdef class Repeat:
 
     cdef dict computed(self, list operands, Py_ssize_t changed):
         """The values by name that the graph gives, or that pass it; only the first `changed` operands are copied."""
-        cdef bint done
-        cdef dict found = dict(self.plan.fixed)
-        cdef tuple entry, result
-        cdef object plan = self.plan
-        for entry in self.feeds:
-            feed, position, home, size, dtype, own = entry
-            if <Py_ssize_t>position >= changed:
-                continue
-            if dtype is own or dtype is not None and dtype == own:
-                done = copied(operands[position], home, size)
-            else:
-                done = (dtype is INT64 or dtype is INT32) and converted(operands[position], dtype, home, size)
-            if not done:
-                feed.give(operands[position])
-        for result in self.results:
-            if result[2] == "end":
-                result[0].begin()
-        if plan.graph is not None:
-            self.compute(plan.backend, plan.graph)
-        for result in self.results:
-            if result[2] == "copy":
-                found[result[1]] = result[0].view.copy()
-            elif result[2] == "end":
-                found[result[1]] = result[0].end()
-            else:
-                found[result[1]] = whole_numbers(result[0].dtype, result[3], result[4], result[5])
-        for name, position in self.passed:
+        cdef dict found = self.transfer.computed(operands, changed)
+        found.update(self.fixed)
+        for name, position in self.ending.passed:
             found[name] = operands[position]
         return found
 
@@ -354,12 +294,3 @@ cdef list listed(object result):
     """The outputs of a node: those of a tuple, or the only one."""
     results = result if isinstance(result, tuple) else (result,)
     return [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
-
-
-cdef str way_of(object result):
-    """How the array of a result is made: by copying what the graph gives, by conversion here, or by its own method."""
-    if result.moves or result.pool.large:
-        return "end"
-    if result.view.dtype == result.dtype:
-        return "copy"
-    return "whole" if result.view.dtype == F32 and (result.dtype is INT64 or result.dtype is INT32) else "end"

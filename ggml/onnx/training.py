@@ -10,7 +10,8 @@ from .._errors import named
 from .._owners import Owner
 from ..utils import to_numpy
 from .layout import Arena
-from .program import Lowering, Memory, NodeError, RetraceError, compute
+from .program import Lowering, Memory, NodeError, RetraceError
+from .transfer import compute
 from .values import F32, extents
 
 
@@ -83,8 +84,7 @@ class Training(Owner):
     def batch(self, inputs):
         """The checked operands of a batch, and what of them the graph depends on."""
         values = self.model.operands((inputs,) if isinstance(inputs, dict) else listed(inputs), {})
-        program = self.model.program
-        return values, tuple(program.signature(n, v) for n, v in zip(program.inputs, values))
+        return values, self.model.program.signature(values)
 
     def build(self, outputs):
         """Appends the gradients and the steps of the optimiser to the graph of the loss, and gives it memory."""

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .reducing import ends_of
-
 try:
     import ml_dtypes
 except ImportError:  # onnx before 1.17 knows no types beyond NumPy's
@@ -76,23 +74,6 @@ def integer_range(dtype):
         return 0, 1
     info = ml_dtypes.iinfo(dtype) if dtype in SMALL_INTEGERS else np.iinfo(dtype)
     return int(info.min), int(info.max)
-
-
-def bounds_of(array):
-    """An interval that the values of an integer array lie in, one of few; None for other types."""
-    dtype = array.dtype
-    if dtype == BOOL:
-        return 0, 1
-    if not is_integer(dtype):
-        return None
-    smallest, largest = integer_range(dtype)
-    if max(-smallest, largest) <= EXACT or not array.size:
-        return smallest, largest
-    lo, hi = (int(array.item()),) * 2 if array.size == 1 else ends_of(array)
-    for limit in (1 << 11, EXACT):
-        if -limit <= lo and hi <= limit:
-            return (0 if lo >= 0 else -limit), limit
-    return smallest, largest
 
 
 def rough_bounds(array):

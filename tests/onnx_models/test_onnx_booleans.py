@@ -132,7 +132,7 @@ def test_a_mask_is_the_callers():
     second = own.run(y, x)[0]
     np.testing.assert_array_equal(first, x < y)
     np.testing.assert_array_equal(second, y < x)
-    assert own.program.plan([x, y]).results[0].moves
+    assert own.program.plan([x, y]).transfer.results[0].moves
 
 
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])

@@ -32,7 +32,7 @@ def squares(nodes=(), outputs=(), constants=()):
 def moving(model, x):
     """Whether operands and results of a model's plan move."""
     plan = model.program.plan([x])
-    return all(p.moves for p in (*plan.feeds, *plan.results))
+    return all(p.moves for p in (*plan.transfer.feeds, *plan.transfer.results))
 
 
 def test_results_are_the_callers():
@@ -132,7 +132,7 @@ def test_sizes_count_together(elements, together):
     for _ in range(3):
         np.testing.assert_allclose(model.run(*arrays.values())[0], want, atol=1e-5)
     plan = model.program.plan(list(arrays.values()))
-    assert {p.moves for p in (*plan.feeds, *plan.results)} == {together}
+    assert {p.moves for p in (*plan.transfer.feeds, *plan.transfer.results)} == {together}
 
 
 def test_operands_of_many_nodes():
@@ -156,7 +156,7 @@ def test_operands_of_many_nodes():
         np.testing.assert_array_equal(t, x.transpose(2, 0, 1), err_msg=name)
         np.testing.assert_array_equal(part, x[1:3], err_msg=name)
     plan = model.program.plan([x])
-    assert [f.moves for f in plan.feeds] == [True] and not any(r.moves for r in plan.results)
+    assert [f.moves for f in plan.transfer.feeds] == [True] and not any(r.moves for r in plan.transfer.results)
 
 
 def test_results_of_one_tensor_are_apart():

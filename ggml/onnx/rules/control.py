@@ -70,7 +70,7 @@ def driven(lowering, node, limit):
                 pieces.append(piece)
         state.update(zip(carried, current))
         runs[limit] = runs.get(limit, 0) + (steady and turn * len(body.nodes) <= LONG)
-        own = plan and (plan.rest or program.by_value)  # each turn needs a plan
+        own = plan and (plan.ending.rest or program.by_value)  # each turn needs a plan
         if not unrolled and (own or runs[limit] >= OFTEN):
             unrolled.append(ANY if own else limit)  # from the next run on
             outer.forget()
