@@ -18,7 +18,8 @@ cdef class Galloc(Handle):
     cdef list plan(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids)
     cdef bint grow(self, list sizes) except -1
     cdef bint reserve(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1
-    cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids, size_t most=*) except -1
+    cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1
+    cdef bint alloc_once(self, ggml_cgraph *g, size_t most) except -1
     cdef int use(self, Plan p) except -1
     cdef int find_plan(self, ggml_cgraph *g) except -1
     cdef int replace_tensors(self, Index old, Index new) except -1

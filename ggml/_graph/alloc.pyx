@@ -5,7 +5,7 @@ share memory (see alloc_layout). It recognises graphs that equal one of the last
 """
 import ctypes
 
-from libc.stdint cimport SIZE_MAX, uint8_t
+from libc.stdint cimport uint8_t
 
 from .._core cimport (
     GGML_OBJECT_TYPE_TENSOR, arg_buffer, arg_context, arg_graph, arg_int32, arg_tensor, engine, enter, fail, gg_nbytes,
@@ -242,15 +242,12 @@ cdef class Galloc(Handle):
         self.plans.clear()
         return self.grow(self.plan(g, node_ids, leaf_ids))
 
-    cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids, size_t most=SIZE_MAX) except -1:
-        """Places the tensors of a graph; False: there is no memory, or the graph needs more than `most` bytes."""
+    cdef bint alloc(self, ggml_cgraph *g, const int *node_ids, const int *leaf_ids) except -1:
+        """Places the tensors of a graph; False: there is no memory."""
         cdef Plan p
-        cdef list sizes
         cdef int similarity = self.find_plan(g)
-        if similarity == DIFFERS:
-            sizes = self.plan(g, node_ids, leaf_ids)
-            if sum(map(sum, sizes)) > most or not self.grow(sizes):
-                return False
+        if similarity == DIFFERS and not self.grow(self.plan(g, node_ids, leaf_ids)):
+            return False
         if similarity != SAME:
             self.place_tensors()
         if similarity == DIFFERS:
@@ -258,6 +255,17 @@ cdef class Galloc(Handle):
             p.record.take(g, self.layout.index, self.layout.refs, self.pool)
             if p.record.index is not None:
                 self.use(p)
+        return True
+
+    cdef bint alloc_once(self, ggml_cgraph *g, size_t most) except -1:
+        """Places the tensors of a graph that equals none of the last few, and will not be allocated again.
+
+        False: it needs more than `most` bytes, or there is no memory.
+        """
+        cdef list sizes = self.plan(g, NULL, NULL)
+        if sum(map(sum, sizes)) > most or not self.grow(sizes):
+            return False
+        self.place_tensors()
         return True
 
     cdef int use(self, Plan p) except -1:
@@ -520,10 +528,13 @@ def ggml_gallocr_alloc_graph(galloc, graph):
         return False
     return bool(a.alloc(g, ints(a.node_ids) if nodes else NULL, ints(a.leaf_ids) if leafs else NULL))
 
-def alloc_graph_within(galloc, graph, size_t size):
-    """Places the tensors of a graph like ggml_gallocr_alloc_graph, if they need no more than `size` bytes."""
-    enter(b"alloc_graph_within")
-    return bool(galloc_arg(galloc).alloc(arg_graph(graph, b"graph"), NULL, NULL, size))
+def alloc_graph_once(galloc, graph, size_t size):
+    """Places the tensors of a new graph like ggml_gallocr_alloc_graph, if they need no more than `size` bytes.
+
+    Nothing is recorded: the graph will not be allocated again.
+    """
+    enter(b"alloc_graph_once")
+    return bool(galloc_arg(galloc).alloc_once(arg_graph(graph, b"graph"), size))
 
 def ggml_gallocr_get_buffer_size(galloc, buffer_id):
     """Gives the memory that a graph allocator holds of one buffer type.

@@ -10,7 +10,7 @@ from .. import ggml_free, ggml_init, ggml_init_params
 from .._owners import Owner, keep
 from ..utils import from_numpy, to_numpy
 from .recording import Recorder, ggml
-from .replaying import dense_rows, input_tensor, part_of
+from .replaying import compiled_node, dense_rows, input_tensor, part_of
 from .sizes import Size, UnrecordedError, integer
 from .thin import CHOOSE, JOIN, PARTS
 from .values import (
@@ -538,11 +538,6 @@ def cut(array, part):
     axis, start, size, step = part
     end = start + size * step
     return array[(slice(None),) * axis + (slice(start, end if end >= 0 else None, step),)]
-
-
-def compiled_node(ctx, kind, n0, n1, n2, n3, function, tasks, data, *operands):
-    """The node of a type and extents that a function of compiled code computes."""
-    return ggml.ext.compiled(ctx, kind, n0, n1, n2, n3, list(operands), len(operands), function, tasks, data)
 
 
 def in_groups(values, most, join):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from .graph import Graph, ModelError, read_model
 from .layout import Arena
 from .prepare import fold, prepared
 from .program import NodeError, Program
-from .repeating import Repeat
+from .repeating import Repeat, as_declared, fits
 from .values import Known, Parameter, extents, is_float
 
 WEIGHTS = {None: None, "f32": None, "f16": ggml.GGML_TYPE_F16, "q8_0": ggml.GGML_TYPE_Q8_0, "q4_0": ggml.GGML_TYPE_Q4_0}
@@ -144,14 +142,21 @@ class Model(LockOwner):
 
         They say which symbolic dimension has two sizes.
         """
-        with named(f"Model.{name}"), self._lock:
+        with self._lock:
             try:
                 return function(values, *more)
-            except (NodeError, host.HostError) as error:
-                words = disagreement([i for i in self.inputs if i.name in program.inputs], values)
-                if words is None:
+            except KINDS as error:
+                explained = rename(self.explained(error, program, values), f"Model.{name}")
+                if explained is error:
                     raise
-                raise type(error)(f"{error} ({words})") from error
+                raise explained from error
+
+    def explained(self, error, program, values):
+        """The error of a program, or another one that says which symbolic dimension has two sizes."""
+        words = None
+        if isinstance(error, (NodeError, host.HostError)):
+            words = disagreement([i for i in self.inputs if i.name in program.inputs], values)
+        return error if words is None else type(error)(f"{error} ({words})")
 
     def report(self, *arrays, **named):
         """Where the nodes run for given inputs; the arguments are those of run.
@@ -228,12 +233,11 @@ class Model(LockOwner):
         """The checked operands in the model's order: of all inputs, or of those that are needed."""
         if len(arrays) == 1 and isinstance(arrays[0], dict) and not named:
             arrays, named = (), arrays[0]
-        wanted = self.inputs
-        if needed is not None and needed is not self.program.inputs:
-            wanted = [i for i in self.inputs if i.name in needed]
-        if len(arrays or named) == len(wanted) == len(self.inputs) and not (arrays and named):
-            with contextlib.suppress(KeyError):  # the usual case, in little time
-                return list(map(checked, wanted, arrays or [named[i.name] for i in wanted]))
+        if not (arrays and named) and needed in (None, self.program.inputs):
+            found = as_declared(self.inputs, arrays or named)
+            if found is not None:
+                return found
+        wanted = self.inputs if needed is None else [i for i in self.inputs if i.name in needed]
         if len(arrays) > len(self.inputs):
             raise ValueError(f"Model.run: {len(arrays)} arrays were given, the model has {len(self.inputs)} inputs")
         given = dict(zip((i.name for i in self.inputs), arrays))
@@ -266,8 +270,6 @@ def trainable(nodes, constants):
 
 def checked(info, value):
     """One operand as an array of the type and shape that the model declares."""
-    if type(value) is np.ndarray and value.dtype is info.dtype and fits(info.shape, value.shape):
-        return value
     if info.kind != "tensor" or isinstance(value, (list, type(None))) and info.dtype is None:
         return value
     try:
@@ -283,14 +285,6 @@ def checked(info, value):
     if not fits(info.shape, array.shape):
         raise ValueError(f"Model.run: input {info.name!r} is {list(array.shape)}: need {list(info.shape)}")
     return array
-
-
-@functools.lru_cache(1024)
-def fits(declared, shape):
-    """Whether an array of a shape may be an operand that is declared with a shape, or None."""
-    if declared is None:
-        return True
-    return len(declared) == len(shape) and all(d in (n, -1) for d, n in zip(declared, shape) if isinstance(d, int))
 
 
 def disagreement(infos, values):

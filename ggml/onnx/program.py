@@ -17,7 +17,7 @@ import numpy as np
 
 import ggml
 
-from .._graph.alloc import alloc_graph_within
+from .._graph.alloc import alloc_graph_once
 from .._owners import Owner, keep
 from . import expand, folding, host
 from .builder import Builder
@@ -622,7 +622,7 @@ class Memory(Owner):
 
     def place(self, graph):
         """Places another graph, and says whether there is enough memory."""
-        return alloc_graph_within(self.allocator, graph, self.size)
+        return alloc_graph_once(self.allocator, graph, self.size)
 
     def __del__(self):
         if getattr(self, "allocator", None):

@@ -42,6 +42,37 @@ cdef extern from *:
 cdef object ndarray = np.ndarray, I32 = np.dtype(np.int32)
 
 
+cpdef bint fits(tuple declared, tuple shape) except -1:
+    """Whether an array of a shape may be an operand that is declared with a shape, or None."""
+    cdef Py_ssize_t i
+    cdef object size
+    if declared is None:
+        return True
+    if len(declared) != len(shape):
+        return False
+    for i in range(len(shape)):
+        size = declared[i]
+        if isinstance(size, int) and size != shape[i] and size != -1:
+            return False
+    return True
+
+
+def as_declared(list inputs, given):
+    """The operands for all inputs, given by position or by name, if they are arrays as declared; else None."""
+    cdef list found = []
+    cdef Py_ssize_t i
+    if len(given) != len(inputs):
+        return None
+    for i in range(len(inputs)):
+        value = given.get(inputs[i].name) if isinstance(given, dict) else given[i]
+        if type(value) is not ndarray or value.dtype is not inputs[i].dtype:
+            return None
+        if not fits(inputs[i].shape, value.shape):
+            return None
+        found.append(value)
+    return found
+
+
 cdef object bounds_of(object array, object dtype):
     """An interval that the values of an integer array lie in, one of few; None for other types."""
     if dtype is BOOL:

@@ -12,6 +12,7 @@ from .._enums cimport GGML_OP_NONE, GGML_OP_RESHAPE
 
 import numpy as np
 
+from .._ops.custom import ext_compiled
 from .._ops.shape import ggml_cont, ggml_view_4d
 from .._tensor.create import ggml_new_tensor_4d
 
@@ -101,6 +102,11 @@ def input_tensor(ctx, kind, n0, n1, n2, n3):
         return t
     finally:
         section_back(section)
+
+
+def compiled_node(ctx, kind, n0, n1, n2, n3, function, tasks, data, *operands):
+    """The node of a type and extents that a function of compiled code computes."""
+    return ext_compiled(ctx, kind, n0, n1, n2, n3, operands, len(operands), function, tasks, data)
 
 
 def result_tensor(ctx, t, bytes name):

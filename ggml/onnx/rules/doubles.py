@@ -8,8 +8,9 @@ import numpy as np
 from .. import doubles
 from ..doubles import FUNCTIONS
 from ..graph import numpy_type
-from ..layout import compiled_node, in_groups
+from ..layout import in_groups
 from ..recording import ggml
+from ..replaying import compiled_node
 from ..values import BOOL, F32, F64, I64, Double, Known, OnHost, Tensor, broadcast, count, extents, place_of
 from . import RULES as OTHERS
 
