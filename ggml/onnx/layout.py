@@ -125,12 +125,12 @@ class Layout(Home):
     """Tensors of values, and values whose elements are moved: what a Builder computes on.
 
     weights: the GGML_TYPE_* of matrices, None: F32; trains: for gradients; stays: rules build whatever a graph can
-    compute, also what takes less time on the host.
+    compute, also what takes less time on the host; workers: threads that compute the graph.
     """
 
-    def __init__(self, weights=None, trains=False, stays=False):
+    def __init__(self, weights=None, trains=False, stays=False, workers=1):
         super().__init__()
-        self.weights, self.trains, self.stays = weights, trains, stays or trains
+        self.weights, self.trains, self.stays, self.workers = weights, trains, stays or trains, workers
         self.ctx: Any = self.context  # what rules pass: a Recorder while a graph is recorded
         self.recorder: Any = None  # the same, or None
         self.feeds = []

@@ -14,6 +14,7 @@ from .._errors import KINDS, named, rename
 from .._owners import LockOwner, Owner, keep
 from ..utils import to_numpy
 from . import host, rules
+from .arrays import available
 from .graph import Graph, ModelError, read_model
 from .layout import Arena
 from .prepare import fold, prepared
@@ -47,7 +48,7 @@ class Engine(Owner):
 
     def __init__(self, threads, weights, strict):
         self.rules, self.weights, self.strict = rules.load(), weights, strict
-        self.arena, self.expansions, self.threads = Arena(), 0, threads
+        self.arena, self.expansions, self.threads, self.workers = Arena(), 0, threads, available(threads)
         self.backend: Any = None
         keep(self, "backend", ggml.ggml_backend_cpu_init)
         if threads is not None:

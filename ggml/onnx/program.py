@@ -239,7 +239,7 @@ class Lowering:
                 self.env[name] = Feed(name, value.shape, value.dtype, part[2])
         self.entries: list[tuple] = []  # the fields of an Entry each
         trains = any(isinstance(v, Parameter) for v in self.env.values())
-        self.builder = Builder(self.model.weights, trains, self.model.strict)
+        self.builder = Builder(self.model.weights, trains, self.model.strict, self.model.workers)
         self.named = None  # the last tensor that label has seen
 
     @np.errstate(all="ignore")  # constants of the model may overflow

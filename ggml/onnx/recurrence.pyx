@@ -1,4 +1,4 @@
-"""All steps of an LSTM or a GRU as one node of a graph, for states of which the weights lie in a cache.
+"""All steps of an LSTM or a GRU as one node of a graph.
 
 As single nodes, a step of so few numbers takes longer to make, and to hand to threads, than to compute; and a graph of
 as many steps as there are serves sequences of one length only. Tasks share the rows of the batch and the directions. A
@@ -55,7 +55,7 @@ cdef extern from *:
     void gg_tanh(float *x, size_t n) noexcept nogil
 
 cdef enum:
-    MOST = 256          # elements of a state
+    MOST = 512          # elements of a state
 
 cdef enum Kind:
     LSTM, GRU, GRU_RESET_AFTER

@@ -64,6 +64,22 @@ def test_against_single_nodes(kind, hidden, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_large_states(kind, monkeypatch):
+    """They are one node for one row, and for as many threads as directions."""
+    for batch, directions, threads in itertools.product((1, 2), (1, 2), (1, 2, 3)):
+        proto, inputs = network(kind, 300, batch, directions, True, False)
+        model = ggml.onnx.load(proto, threads=threads)
+        one = batch == 1 and threads <= directions
+        assert operations(model, inputs).count(ggml.GGML_OP_COMPILED) == one
+        if one:
+            found = model.run(inputs)
+            monkeypatch.setattr(recurrent, "BATCH", 0)
+            for a, b in zip(found, ggml.onnx.load(proto, threads=threads).run(inputs)):
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+            monkeypatch.undo()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_special_numbers(kind):
     """NaN goes through, gates are limited where exponentials overflow, and numbers near 0 keep their digits."""
     proto, inputs = network(kind, 4, 2, 1, True, True)

@@ -7,6 +7,7 @@ lists, dicts; None for an omitted one), which returns a value, or a tuple of val
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -14,6 +15,13 @@ from typing import Any
 OPERATORS: dict[str, Callable[..., Any]] = {}
 THREADS: ContextVar = ContextVar("threads", default=None)  # as many as an operator may use; None: one per usable CPU
 FAMILIES = ["columns", "labels", "linear", "svm", "ensemble", "text", "boxes", "scatter", "shapes"]
+
+
+def available(threads):
+    """A number of threads that a caller gave; None: that of usable CPUs."""
+    if threads is not None:
+        return threads
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def operator(name, domain="ai.onnx.ml"):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..trees import FILLED, MASKED, TOPS, Forest
-from . import THREADS, kept, operator
+from . import THREADS, available, kept, operator
 from .columns import vector
 from .labels import chosen, labels_of
 from .linear import transform_of
@@ -193,8 +192,7 @@ def share(rows, steps, function):
     """Calls function(begin, end) for parts of the rows, in as many threads as the steps are worth."""
     count = min(steps // STEPS, rows)
     if count > 1:
-        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        count = min(count, THREADS.get() or usable)
+        count = min(count, available(THREADS.get()))
     if count < 2:
         function(0, rows)
         return

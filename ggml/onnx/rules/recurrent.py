@@ -14,6 +14,7 @@ from .quantized import quantized
 from .shape import reverse_sequence_of
 
 BATCH = 4  # rows of a state up to which all steps are one node
+NEAR = 256  # elements of a state whose weights lie in a processor's own cache
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
@@ -132,14 +133,17 @@ class Cell:
 def is_one_node(b, node, r, steps, batch):
     """Whether compiled code makes all steps (recurrence.pyx).
 
-    Products of many rows take less time as nodes, and so does one step.
+    Products of many rows take less time as nodes, and so does one step. Compiled code reads the weights for each row,
+    with one thread for each direction: large ones for one row only, and where no other threads could help.
     """
     plain = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}.get(node.op)
     given = node.attr("activations")
     other = node.attr("clip") or node.attr("input_forget", 0) or b.trains or not isinstance(r, Known)
     if not plain or other or given and given != plain * r.shape[0]:
         return False
-    return bool(batch <= BATCH and steps > 1 and r.shape[2] <= recurrence.LARGEST)
+    directions, _, hidden = r.shape
+    alone = batch == 1 and b.workers <= directions
+    return bool(batch <= BATCH and steps > 1 and hidden <= (recurrence.LARGEST if alone else NEAR))
 
 
 def whole(b, node, x, w, r, bias, state):
