@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum { GG_OUTSIDE, GG_SHARED, GG_ALONE };
-enum { GG_SPARES = 64 };
+enum { GG_SPARES = 256 };
 typedef struct { PyObject *v[GG_SPARES]; int n; } gg_spares;    /* pointers to use again (see _pointers.h) */
 static PyObject *gg_anew;           /* the exception with which a call begins anew (see `outside` in _core.pyx) */
 

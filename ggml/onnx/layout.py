@@ -86,12 +86,17 @@ class Arena(Owner):
         return within(to_numpy(t).view(np.uint8), shape, dtype)
 
     def held(self, array):
-        """A tensor over an array that is made for it."""
-        return self.hold(array, array.shape)
+        """An F32 tensor of the numbers of an array."""
+        large = array.size * 4 > KNOWN
+        return self.hold(array, array.shape) if large else self.numbers(array, np.float32)
 
     def index(self, array):
         """An I32 tensor of integers."""
-        return self.upload(array.astype(np.int32).reshape(extents(array.shape)[::-1]))
+        return self.numbers(array, np.int32)
+
+    def numbers(self, array, dtype):
+        """A tensor of the numbers of an array as another type, in the memory of the context."""
+        return self.upload(np.asarray(array, dtype).reshape(extents(array.shape)[::-1]))
 
     def __del__(self):
         for ctx in vars(self).pop("contexts", {}).values():

@@ -8,7 +8,6 @@ are another Program, whose inputs are the values that are alive there.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 from collections import OrderedDict, deque
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from .builder import Builder
 from .layout import Home
 from .opsets import ALIGN, aligned
 from .recording import Recipe, pattern_of, sized
-from .repeating import Repeat, Step, owned, signature
+from .repeating import Ending, Repeat, Step, owned, signature
 from .replaying import graph_of, is_numbers, kind_of, names_of, result_tensor, shape_of
 from .rules import doubles
 from .signatures import require_types
@@ -155,9 +154,11 @@ class Program(Owner):
             values = recipe.values(key)
             if not values:
                 continue
-            home, built = Home(), None
-            with contextlib.suppress(Exception):  # a function refuses the sizes: lowering says why, or does without
+            home = Home()
+            try:
                 built = recipe.built(home, values)
+            except Exception:  # a function refuses the sizes: lowering says why, or does without
+                continue
             if built is not None:
                 return Plan(self, home, recipe.ending, *built)
         return None
@@ -503,7 +504,9 @@ class Lowering:
                 t = builder.call(result_tensor, value.t, name[-63:].encode())
                 results.append((name, value.shape, value.dtype, t))
         feeds = [(inputs.index(f.name), f.shape, f.dtype, f.tensor.t) for f in builder.feeds]
-        return Ending(passed, lists, self.entries, step, rest), feeds, results, known
+        own = {name for name, *_ in (*results, *lists)}
+        outputs = [(name, name in own) for name in self.program.outputs]
+        return Ending(passed, lists, own, outputs, self.entries, step, rest), feeds, results, known
 
 
 class Recording(Lowering):
@@ -543,22 +546,6 @@ class Recording(Lowering):
 def arrays_of(known):
     """The arrays of Known values by name, None for None."""
     return {name: value and np.asarray(value.array) for name, value in known.items()}
-
-
-class Ending:
-    """What plans of one recipe share: results that the graph does not compute, and what follows it.
-
-    Attributes:
-        passed: (name, position) of results that are operands.
-        lists: (name, names of its elements) of sequences.
-        entries: the fields of an Entry each, for a report.
-        step, rest: a function that runs nodes on the host, or None; the Program of the remaining nodes, or None.
-        ends: whether no node remains after the step.
-    """
-
-    def __init__(self, passed, lists, entries, step, rest):
-        self.passed, self.lists, self.entries, self.step, self.rest = passed, lists, entries, step, rest
-        self.ends = step is not None and not rest.nodes and not set(rest.outputs) & rest.known.keys()
 
 
 class Plan(Owner):

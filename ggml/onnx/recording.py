@@ -201,7 +201,9 @@ class Recipe:
         if cells is None:
             return None
         name_tensors(home.context, self.names)
-        fixed = self.fixed | {name: cells[place] for name, place in self.traced.items()}
+        fixed = self.fixed
+        if self.traced:
+            fixed = fixed | {name: cells[place] for name, place in self.traced.items()}
         return filled(self.feeds, cells), filled(self.results, cells), fixed
 
 

@@ -77,7 +77,7 @@ cdef object bounds_of(object array, object dtype):
     """An interval that the values of an integer array lie in, one of few; None for other types."""
     if dtype is BOOL:
         return 0, 1
-    if not is_integer(dtype):
+    if dtype.kind not in "iu" and not is_integer(dtype):
         return None
     smallest, largest = integer_range(dtype)
     if max(-smallest, largest) <= EXACT or not array.size:
@@ -99,7 +99,8 @@ def signature(list names, set by_value, list values):
     cdef Py_ssize_t i
     for i in range(len(names)):
         value = values[i]
-        if not isinstance(value, ndarray) or (dtype := value.dtype).kind in "OUSMm":
+        dtype = single(value.dtype) if isinstance(value, ndarray) else None
+        if dtype is None or dtype.kind in "OUSMm":
             parts.append("opaque")
         elif names[i] in by_value:
             parts.append((value.shape, dtype, value.tobytes()))
@@ -128,12 +129,35 @@ cdef bint lies_within(object array, object dtype, tuple bounds) except -1:
     return bounds[0] <= array.min() and array.max() <= bounds[1]
 
 
-cdef object expectation(tuple part):
+cdef object expectation(object part):
     """What the values of an operand have to be besides their number: bytes, an interval, or None."""
+    if type(part) is not tuple:
+        return None
     _shape, dtype, values = part
-    if type(values) is bytes or values is None:
-        return values
-    return None if dtype == BOOL or values == integer_range(dtype) else values
+    return None if type(values) is tuple and (dtype is BOOL or values == integer_range(dtype)) else values
+
+
+cdef class Ending:
+    """What plans of one recipe share: results that the graph does not compute, and what follows it.
+
+    Attributes:
+        passed: (name, position) of results that are operands.
+        lists: (name, names of its elements) of sequences.
+        own: names of results that nothing but their caller refers to.
+        outputs: (name, whether it is one of these) of the program's outputs.
+        entries: the fields of an Entry each, for a report.
+        step, rest: a function that runs nodes on the host, or None; the Program of the remaining nodes, or None.
+        ends: whether no node remains after the step.
+    """
+    cdef readonly list passed, lists, outputs, entries
+    cdef readonly set own
+    cdef readonly object step, rest
+    cdef readonly bint ends
+
+    def __init__(self, passed, lists, own, outputs, entries, step, rest):
+        self.passed, self.lists, self.own, self.outputs = passed, lists, own, outputs
+        self.entries, self.step, self.rest = entries, step, rest
+        self.ends = step is not None and not rest.nodes and not set(rest.outputs) & rest.known.keys()
 
 
 cdef class Repeat:
@@ -142,15 +166,14 @@ cdef class Repeat:
     Args:
         loops: for the iterations of a loop, whose results may share memory with operands and constants.
     """
-    cdef object program, ending
+    cdef object program
+    cdef Ending ending
     cdef readonly object plan
     cdef bint loops
-    cdef tuple names, dtypes, shapes, values
+    cdef tuple key          # the signature of its operands
+    cdef list expected      # of each operand, what its values have to be: bytes, an interval, or None
     cdef dict fixed
     cdef Transfer transfer
-    cdef set own            # names of what nothing else refers to
-    cdef list outputs       # (name, whether it is one of these)
-    cdef Py_ssize_t count
 
     def __init__(self, loops=False):
         self.program, self.plan, self.loops = None, None, loops
@@ -166,13 +189,8 @@ cdef class Repeat:
         ending = plan.ending
         if self.loops and (ending.rest is not None or ending.lists or "opaque" in key):
             return
-        self.names, self.count = tuple(program.inputs), len(key)
-        self.shapes = tuple([None if part == "opaque" else part[0] for part in key])
-        self.dtypes = tuple([None if part == "opaque" else single(part[1]) for part in key])
-        self.values = tuple([None if part == "opaque" else expectation(part) for part in key])
+        self.key, self.expected = key, [expectation(part) for part in key]
         self.plan, self.ending, self.transfer, self.fixed = plan, ending, plan.transfer, plan.fixed
-        self.own = {r.name for r in plan.transfer.results} | {name for name, _ in ending.lists}
-        self.outputs = [(name, name in self.own) for name in program.outputs]
 
     def __call__(self, tuple arrays):
         """The outputs for operands by position, or in a dict; None if they are not like those of the last run."""
@@ -182,31 +200,32 @@ cdef class Repeat:
             return None
         if len(arrays) == 1 and type(arrays[0]) is dict:
             named = arrays[0]
-            if len(named) != self.count:
+            if len(named) != len(self.key):
                 return None
-            operands = [named.get(name) for name in self.names]
-        elif len(arrays) == self.count:
+            operands = [named.get(name) for name in self.program.inputs]
+        elif len(arrays) == len(self.key):
             operands = list(arrays)
         else:
             return None
-        return self.outcome(operands) if self.fits(operands, self.count) else None
+        return self.outcome(operands) if self.fits(operands, len(operands)) else None
 
     cdef object outcome(self, list operands):
         """The outputs for operands that fit; of the programs that follow, some may have to be planned."""
         cdef Repeat here = self
         cdef dict found
-        cdef object ending, program
+        cdef Ending ending
+        cdef object program
         while True:
-            ending, found = here.ending, here.computed(operands, here.count)
+            ending, found = here.ending, here.computed(operands, len(operands))
             for name, names in reversed(ending.lists):
-                found[name] = [found.pop(n) if n in here.own else owned(found.pop(n)) for n in names]
+                found[name] = [found.pop(n) if n in ending.own else owned(found.pop(n)) for n in names]
             if ending.step is not None:
                 found.update(ending.step(found))
             if ending.rest is None or ending.ends:  # the caller may write into outputs
-                return [found[name] if own else owned(found[name]) for name, own in here.outputs]
+                return [found[name] if own else owned(found[name]) for name, own in ending.outputs]
             program = ending.rest
             operands, here = [found[name] for name in program.inputs], program.following
-            if here.plan is None or not here.fits(operands, here.count):
+            if here.plan is None or not here.fits(operands, len(operands)):
                 found_by_program = program.run(operands)
                 here.keep(program)
                 return found_by_program
@@ -217,31 +236,31 @@ cdef class Repeat:
         if self.plan is None or not self.fits(operands, changed):
             return None
         found = self.computed(operands, changed)
-        return [found[name] for name, _ in self.outputs]
+        return [found[name] for name, _ in self.ending.outputs]
 
     cdef bint fits(self, list operands, Py_ssize_t changed) except -1:
         """Whether the first `changed` operands are like those of the last run."""
-        cdef object array, expected, dtype
+        cdef object array, part, expected, dtype
         cdef Py_ssize_t i
         if self.program.last[1] is not self.plan:
             return False
         for i in range(changed):
-            array, expected = operands[i], self.values[i]
-            if self.shapes[i] is None:
+            array, part, expected = operands[i], self.key[i], self.expected[i]
+            if type(part) is not tuple:
                 if type(array) is ndarray and array.dtype.kind not in "OUSMm":
                     return False
                 continue
-            if type(array) is not ndarray or array.shape != self.shapes[i]:
+            if type(array) is not ndarray or array.shape != (<tuple>part)[0]:
                 return False
             dtype = array.dtype
-            if dtype is not self.dtypes[i] and dtype != self.dtypes[i]:
+            if dtype is not (<tuple>part)[1] and dtype != (<tuple>part)[1]:
                 return False
             if expected is None:
                 continue
             if type(expected) is bytes:
                 if array.tobytes() != expected:
                     return False
-            elif not lies_within(array, self.dtypes[i], expected):
+            elif not lies_within(array, (<tuple>part)[1], expected):
                 return False
         return True
 
