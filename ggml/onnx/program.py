@@ -96,6 +96,7 @@ class Program(Owner):
         self.repeat = Repeat(True)  # of iterations
         self.following = Repeat()  # of runs after another plan
         self.memory: Any = None  # of the graph of the last plan that was made
+        self.pools: dict = {}  # memory of large results by their names
 
     def place(self, graph):
         """Memory for the tensors of a graph, which plans share, because one of them computes at a time.
@@ -559,7 +560,7 @@ class Plan(Owner):
         if results:
             self.graph = graph_of(home.context, [t for _, _, _, t in results])
             self.memory = program.place(self.graph)
-        self.transfer = Transfer(program.model.backend, self.graph, feeds, results)
+        self.transfer = Transfer(program.model.backend, self.graph, feeds, results, program.pools)
 
     def compute(self, values, changed=None):
         """Runs the graph for operands, of which only the first `changed` are new (None: all); gives arrays by name."""

@@ -19,8 +19,7 @@ import ggml
 from .._core cimport arg_graph, arg_tensor, gg_nbytes, ggml_cgraph, ggml_tensor, section_back, section_shared
 
 from ..utils import to_numpy
-from .layout import room
-from .values import BOOL, F32, F64, I64
+from .values import BOOL, F32, F64, I64, count
 
 cdef extern from "Python.h":
     int PyObject_GetBuffer(object, Py_buffer*, int)     # an exception is cleared here: there is another way
@@ -128,23 +127,35 @@ COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()  # without a GIL, count
 
 
 cdef class Pool:
-    """Arrays of one shape that are given to callers, and again when nothing refers to them any more."""
-    cdef object shape, dtype
-    cdef list kept      # memory that callers have, and what was given last
+    """Memory of results, which callers get, and again when nothing refers to it any more."""
+    cdef list kept      # what callers have, and what was given last
 
-    def __init__(self, shape, dtype):
-        self.shape, self.dtype, self.kept = shape, dtype, []
+    def __init__(self):
+        self.kept = []
 
-    cdef object take(self):
+    cdef object take(self, object shape, object dtype):
         """An array without values."""
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, size = dtype.itemsize * count(shape) + 63
         unused = [i for i in range(len(self.kept)) if references(self.kept, i) == UNUSED]
-        if len(unused) != 1 or unused[0] != len(self.kept) - 1:
-            memory = self.kept[unused[len(unused) - 1]] if unused else room(self.shape, self.dtype).base
+        if len(unused) != 1 or unused[0] != len(self.kept) - 1 or not suits(self.kept[unused[0]], size):
+            memory = self.suitable([self.kept[i] for i in unused], size)
             self.kept = [m for i, m in enumerate(self.kept) if i not in unused]
             self.kept.append(memory)
         memory = self.kept[len(self.kept) - 1]
-        return ndarray(self.shape, self.dtype, memory, -address_of(memory) % 64)
+        return ndarray(shape, dtype, memory, -address_of(memory) % 64)
+
+    cdef object suitable(self, list unused, Py_ssize_t size):
+        """Memory for `size` bytes; where sizes change, new memory is twice as large, so that larger ones find it."""
+        for memory in reversed(unused):
+            if suits(memory, size):
+                return memory
+        grows = any([len(memory) < size for memory in unused])
+        return empty(2 * size if grows else size, np.uint8)
+
+
+cdef bint suits(object memory, Py_ssize_t size) except -1:
+    """Whether memory has room for `size` bytes, and not much more: its caller may keep it for long."""
+    return size <= len(memory) <= 4 * size
 
 
 # ---- operands and results --------------------------------------------------------------------------------------------
@@ -233,7 +244,7 @@ cdef class Result(Place):
     cdef int begin(self) except -1:
         """Before the graph is computed: decides where its values go."""
         if self.moves:
-            self.array = self.pool.take()
+            self.array = self.pool.take(self.shape, self.dtype)
             self.move(address_of(self.array))
         return 0
 
@@ -242,7 +253,7 @@ cdef class Result(Place):
         if self.moves:
             array, self.array = self.array, None
             return array
-        array = empty(self.shape, self.dtype) if self.pool is None else self.pool.take()
+        array = empty(self.shape, self.dtype) if self.pool is None else self.pool.take(self.shape, self.dtype)
         if self.same or self.whole:
             write(array, self.dtype, self.home, self.size, self.whole)
         elif self.dtype is BOOL:
@@ -277,18 +288,19 @@ cdef class Transfer:
 
     Args:
         feeds, outputs: (position or name, shape, type, tensor) of each. Operands that no node reads have no memory.
+        pools: dict of the Pools of large results by their names, which graphs of other sizes share.
     """
 
-    def __init__(self, backend, graph, list feeds, list outputs):
+    def __init__(self, backend, graph, list feeds, list outputs, dict pools):
         self.backend, self.graph, self.feeds, self.results = backend, graph, [], []
         cdef int section = section_shared()
         try:
             if graph is not None:
-                self.place(arg_graph(graph, b"graph"), feeds, outputs)
+                self.place(arg_graph(graph, b"graph"), feeds, outputs, pools)
         finally:
             section_back(section)
 
-    cdef int place(self, ggml_cgraph* graph, list feeds, list outputs) except -1:
+    cdef int place(self, ggml_cgraph* graph, list feeds, list outputs, dict pools) except -1:
         cdef Operand operand
         cdef Result result
         cdef list given, taken
@@ -311,7 +323,7 @@ cdef class Transfer:
             result.same = result.elements is dtype
             result.whole = result.elements is F32 and (dtype is I64 or dtype is I32)
             if result.size // result.elements.itemsize * dtype.itemsize >= LARGE and COUNTS:
-                result.pool = Pool(shape, dtype)
+                result.pool = pools.setdefault(name, Pool())
             self.results.append(result)
         return 0
 

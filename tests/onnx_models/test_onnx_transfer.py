@@ -69,6 +69,21 @@ def test_memory_is_used_again():
         tracemalloc.stop()
 
 
+@pytest.mark.skipif(not transfer.COUNTS, reason="references are not counted exactly without a GIL")
+def test_sizes_share_memory():
+    nodes = [node("Mul", ["x", "x"], ["s"]), node("Add", ["s", "x"], ["y"])]
+    model = ggml.onnx.load(model_of(nodes, {"x": []}), threads=1)
+    x, found, kept = np.random.default_rng(0).normal(size=(7, 20000)).astype(np.float32), set(), []
+    for n in (2, 3, 4, 5, 6, 5, 2):
+        found.add(model.run(x[:n])[0].ctypes.data)
+    assert len(found) == 2  # when the second size is larger than the first, the new memory suffices for the others
+    for n in (4, 5, 4, 6, 7, 1):
+        kept.append(model.run(x[:n])[0])
+        for i, y in enumerate(kept):
+            np.testing.assert_array_equal(y, x[: len(y)] * x[: len(y)] + x[: len(y)])
+            assert not any(np.shares_memory(y, other) for other in kept[:i])
+
+
 def unaligned(x):
     memory = np.zeros(x.nbytes + 1, np.uint8)
     y = memory[1:].view(np.float32).reshape(x.shape)
