@@ -173,11 +173,12 @@ class Recipe:
     """
 
     def __init__(self, recorder, kinds, shapes, feeds, results, known, names, ending):
-        self.terms, self.kinds, self.shapes, self.ending = recorder.terms, kinds, shapes, ending
+        self.kinds, self.shapes, self.ending = kinds, shapes, ending
         self.arena = recorder.arena  # some constants of the first graph are those of all
         self.names = names
         sources = {name: recorder.source(v) for name, v in known.items() if v is not None and v.trace}
         self.steps = Steps(recorder)
+        self.symbols, self.arithmetic = recorder.terms.symbols, recorder.terms.arithmetic()
         self.traced = {name: self.steps.first + place for name, place in sources.items()}
         self.fixed = {name: v and v.array for name, v in known.items() if name not in sources}
         self.feeds, self.results = ([self.places(recorder, *v) for v in values] for values in (feeds, results))
@@ -189,8 +190,8 @@ class Recipe:
 
     def values(self, key):
         """All values of the terms for the operands of a signature, or None if this is not the recipe."""
-        symbols = symbols_of(self.kinds, self.shapes, key, self.terms.symbols)
-        return symbols and self.terms.evaluated(symbols)
+        symbols = symbols_of(self.kinds, self.shapes, key, self.symbols)
+        return symbols and self.arithmetic(symbols)
 
     def built(self, home, values):
         """The operands and results of the graph for values of the terms, as a Plan takes them, and the known arrays.

@@ -1,11 +1,15 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """What a recipe does for each graph that it builds again: a long list of short calls, and what frames it."""
+import operator
+
 from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from .._core cimport (
-    GGML_MAX_NAME, GGML_MAX_SRC, GGML_OBJECT_TYPE_TENSOR, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, arg_context,
-    arg_tensor, gg_contiguous, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, graph_expand, graph_new,
+    GGML_MAX_NAME, GGML_MAX_SRC, GGML_OBJECT_TYPE_TENSOR, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, allocate,
+    arg_context, arg_tensor, gg_contiguous, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, graph_expand, graph_new,
     section_back, section_shared, set_name, wrap_graph, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE, GGML_OP_RESHAPE
@@ -18,6 +22,8 @@ from .._tensor.create import ggml_new_tensor_4d
 
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)
+
+cdef object I64 = np.dtype(np.int64)
 
 cdef enum:
     MOST = 32           # arguments of a call that needs no list
@@ -68,28 +74,98 @@ def repeat(list steps, list cells, object anything):
     return True
 
 
-def evaluate(list rows, dict conditions, list values):
-    """Appends what rows give to values, and says whether all conditions have the outcome that they had.
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+cdef extern from *:
+    """
+    #include <stdbool.h>
+    #include <stdint.h>
+    enum { GG_NUMBER, GG_ADD, GG_SUB, GG_MUL, GG_DIV, GG_MOD, GG_EQ, GG_NE, GG_LT, GG_LE, GG_GT, GG_GE };
+    typedef struct { int64_t code, a, b; } gg_row;      /* a function, and where its operands are; or a number, a */
+
+    /* What Python gives; false: the result has no 64 bits, or there is none. */
+    static bool gg_apply(int64_t code, int64_t x, int64_t y, int64_t *z) {
+        switch (code) {
+        case GG_ADD: return !__builtin_add_overflow(x, y, z);
+        case GG_SUB: return !__builtin_sub_overflow(x, y, z);
+        case GG_MUL: return !__builtin_mul_overflow(x, y, z);
+        case GG_EQ: return *z = x == y, true;
+        case GG_NE: return *z = x != y, true;
+        case GG_LT: return *z = x < y, true;
+        case GG_LE: return *z = x <= y, true;
+        case GG_GT: return *z = x > y, true;
+        case GG_GE: return *z = x >= y, true;
+        }
+        if (!y || (y == -1 && x == INT64_MIN)) return false;
+        const bool down = x % y && (x < 0) != (y < 0);
+        *z = code == GG_DIV ? x / y - down : x % y + (down ? y : 0);
+        return true;
+    }
+    /* Appends the results of rows to n values, and returns whether they satisfy the conditions, whose results are 1. */
+    static bool gg_evaluate(const gg_row *rows, size_t n_rows, const gg_row *conditions, size_t n_conditions,
+                            int64_t *values, size_t n) {
+        int64_t z;
+        for (const gg_row *r = rows; r < rows + n_rows; r++) {
+            if (r->code == GG_NUMBER) values[n++] = r->a;
+            else if (!gg_apply(r->code, values[r->a], values[r->b], &values[n++])) return false;
+        }
+        for (const gg_row *r = conditions; r < conditions + n_conditions; r++)
+            if (!gg_apply(r->code, values[r->a], values[r->b], &z) || !z) return false;
+        return true;
+    }
+    """
+    enum:
+        GG_NUMBER, GG_ADD, GG_SUB, GG_MUL, GG_DIV, GG_MOD, GG_EQ, GG_NE, GG_LT, GG_LE, GG_GT, GG_GE
+    ctypedef struct gg_row:
+        int64_t code, a, b
+    bint gg_evaluate(const gg_row *rows, size_t n_rows, const gg_row *conditions, size_t n_conditions,
+                     int64_t *values, size_t n)
+
+cdef dict CODES = {
+    operator.add: GG_ADD, operator.sub: GG_SUB, operator.mul: GG_MUL, operator.floordiv: GG_DIV, operator.mod: GG_MOD,
+    operator.eq: GG_EQ, operator.ne: GG_NE, operator.lt: GG_LT, operator.le: GG_LE, operator.gt: GG_GT,
+    operator.ge: GG_GE,
+}
+cdef dict OPPOSITES = {GG_EQ: GG_NE, GG_NE: GG_EQ, GG_LT: GG_GE, GG_GE: GG_LT, GG_GT: GG_LE, GG_LE: GG_GT}
+
+
+cdef class Arithmetic:
+    """What gives all values of sizes.Terms for other numbers of the symbols, or None if a condition does not hold.
 
     Args:
-        rows: pairs of places among the values, behind a function; or None and a value.
-        conditions: their outcomes, by a function and two places.
-        values: those of the symbols.
+        symbols: how many there are.
+        rows: (function, place, place) of the values behind them, or (None, number, None).
+        conditions: dict of outcomes by (function, place, place).
     """
-    cdef object function, a, b, outcome, key
-    cdef PyObject* arguments[2]
-    for function, a, b in rows:
-        if function is None:
-            values.append(a)
-        else:
-            arguments[0], arguments[1] = <PyObject*>values[<Py_ssize_t>a], <PyObject*>values[<Py_ssize_t>b]
-            values.append(PyObject_Vectorcall(function, arguments, 2, NULL))
-    for key, outcome in conditions.items():
-        function, a, b = key
-        arguments[0], arguments[1] = <PyObject*>values[<Py_ssize_t>a], <PyObject*>values[<Py_ssize_t>b]
-        if PyObject_Vectorcall(function, arguments, 2, NULL) != outcome:
-            return False
-    return True
+    cdef gg_row* rows           # and the conditions
+    cdef int64_t* values
+    cdef Py_ssize_t symbols, n_rows, n_conditions
+
+    def __init__(self, symbols, list rows, dict conditions):
+        cdef Py_ssize_t i = 0
+        self.symbols, self.n_rows, self.n_conditions = symbols, len(rows), len(conditions)
+        self.rows = <gg_row*>allocate(self.n_rows + self.n_conditions, sizeof(gg_row))
+        self.values = <int64_t*>allocate(self.symbols + self.n_rows, sizeof(int64_t))
+        for function, a, b in rows:
+            self.rows[i].code = GG_NUMBER if function is None else CODES[function]
+            self.rows[i].a, self.rows[i].b = a, b or 0
+            i += 1
+        for (function, a, b), outcome in conditions.items():
+            self.rows[i].code = CODES[function] if outcome else OPPOSITES[CODES[function]]
+            self.rows[i].a, self.rows[i].b = a, b
+            i += 1
+
+    def __dealloc__(self):
+        free(self.rows)
+        free(self.values)
+
+    def __call__(self, list numbers):
+        cdef Py_ssize_t i
+        for i in range(self.symbols):
+            self.values[i] = numbers[i]
+        if not gg_evaluate(self.rows, self.n_rows, self.rows + self.n_rows, self.n_conditions, self.values,
+                           self.symbols):
+            return None
+        return [self.values[i] for i in range(self.symbols + self.n_rows)]
 
 
 # ---- tensors and graphs ----------------------------------------------------------------------------------------------
@@ -206,9 +282,15 @@ def kind_of(part):
 
 def shape_of(part):
     """The shape of an operand of a signature; of integers that are part of it, these; None: it has none."""
+    cdef const char* data
     if type(part) is not tuple:
         return None
-    return tuple(np.frombuffer(part[2], part[1]).tolist()) if is_numbers(part) else part[0]
+    if not is_numbers(part):
+        return part[0]
+    if part[1] != I64:
+        return tuple(np.frombuffer(part[2], part[1]).tolist())
+    data = <bytes>part[2]
+    return tuple([(<const int64_t*>data)[i] for i in range(len(<bytes>part[2]) // 8)])
 
 
 def symbols_of(list kinds, list patterns, tuple key, Py_ssize_t n):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 
-from .replaying import evaluate
+from .replaying import Arithmetic
 
 
 class UnrecordedError(Exception):
@@ -52,14 +52,9 @@ class Terms:
         self.conditions[function, self.place(a), self.place(b)] = outcome
         return outcome
 
-    def evaluated(self, symbols):
-        """All values for other numbers, or None if they do not satisfy the conditions."""
-        found = list(symbols)
-        try:
-            same = evaluate(self.rows, self.conditions, found)
-        except ZeroDivisionError:
-            return None
-        return found if same else None
+    def arithmetic(self):
+        """The function of other numbers of the symbols that gives all values, or None if a condition does not hold."""
+        return Arithmetic(self.symbols, self.rows, self.conditions)
 
 
 def int_of(x):
