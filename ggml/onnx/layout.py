@@ -315,11 +315,12 @@ class Layout(Home):
         if perm == sorted(perm):
             return x
         source, axes, sizes = (transposition.__wrapped__ if self.recorder else transposition)(x.shape, tuple(perm))
+        if axes is None:
+            return self.reshape(x, shape)
         if len(sizes) > 4:
             return self.take(x, np.arange(count(x.shape)).reshape(x.shape).transpose(perm))
         y = self.reshape(x, source)
-        view = ggml.ggml_permute(self.ctx, y.t, *axes) if axes else y.t
-        return self.reshape(self.with_shape(view, sizes, x), shape)
+        return self.reshape(self.with_shape(ggml.ggml_permute(self.ctx, y.t, *axes), sizes, x), shape)
 
     def move(self, x, axis, to):
         """The value with one axis moved, as numpy.moveaxis."""

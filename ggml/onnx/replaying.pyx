@@ -9,8 +9,8 @@ from libc.string cimport memcpy
 
 from .._core cimport (
     GGML_MAX_NAME, GGML_MAX_SRC, GGML_OBJECT_TYPE_TENSOR, GGML_TENSOR_FLAG_INPUT, GGML_TENSOR_FLAG_OUTPUT, allocate,
-    arg_context, arg_tensor, gg_contiguous, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, graph_expand, graph_new,
-    section_back, section_shared, set_name, wrap_graph, wrap_tensor,
+    arg_context, arg_tensor, gg_contiguous, ggml_cgraph, ggml_context, ggml_object, ggml_tensor, graph_expand,
+    graph_new, section_back, section_shared, set_name, wrap_graph, wrap_tensor,
 )
 from .._enums cimport GGML_OP_NONE, GGML_OP_RESHAPE
 
