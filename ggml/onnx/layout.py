@@ -33,7 +33,7 @@ VIEWS = {ggml.GGML_OP_VIEW, ggml.GGML_OP_PERMUTE, ggml.GGML_OP_TRANSPOSE}
 COLUMNS, NARROW = 8, 1024  # from which columns are joined as rows; elements of rows that compiled code joins
 MANY, SHARED = 64, 1 << 16  # rows from which columns are chosen by compiled code; elements that threads share
 KNOWN = 1 << 18  # bytes of constants up to which they lie in a context
-GROWING = [ggml_init_params(mem_size=0, no_alloc=no_alloc) for no_alloc in (False, True)]  # contexts
+GROWING = [ggml_init_params(mem_size=0, no_alloc=no_alloc) for no_alloc in (False, True)]  # of a context
 PARAMETER = 4096  # operands up to this many elements may decide the shape of a graph
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -209,6 +210,21 @@ def test_results_of_other_types(kind):
         z = model.run(x)[1]
         assert z.dtype == dtype
         np.testing.assert_array_equal(z, x.astype(dtype))
+
+
+@pytest.mark.parametrize("size", [4, 40000])
+def test_conversions_do_not_warn(size):
+    x = np.resize(np.float32([np.nan, np.inf, 1e9, 3]), size)
+    nodes = [node("Cast", ["x"], [k], to=getattr(TensorProto, k)) for k in ("FLOAT16", "UINT8", "INT16", "INT64")]
+    model = ggml.onnx.load(model_of(nodes, {"x": x}, [n.output[0] for n in nodes]), threads=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = [model.run(x) for _ in range(4)]
+    for results in found:
+        assert [y.dtype.itemsize for y in results] == [2, 1, 2, 8]
+        for y, first in zip(results, found[0]):
+            np.testing.assert_array_equal(y, first)
+            assert y[3] == 3
 
 
 def test_operands_that_are_results():
