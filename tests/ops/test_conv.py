@@ -288,6 +288,8 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
     # so many output channels that tiles are packed, in place and from copies
     (21, 13, 210, 67, (1, 1), (1, 1), (0, 0)), (33, 9, 50, 130, (3, 3), (2, 2), (1, 1)),
     (19, 5, 30, 62, (2, 3), (1, 2), (1, 0)), (21, 13, 210, 130, (1, 1), (1, 1), (0, 0)),
+    # the first group has four output channels
+    (28, 28, 40, 19, (1, 1), (1, 1), (0, 0)), (13, 15, 180, 19, (1, 1), (1, 1), (0, 0)),
     # one to four positions behind the last whole vector, and rows of images that are computed together
     (7, 7, 300, 130, (1, 1), (1, 1), (0, 0)), (7, 7, 40, 20, (5, 5), (1, 1), (2, 2)),
     (17, 2, 40, 30, (1, 1), (1, 1), (0, 0)), (21, 1, 32, 100, (8, 1), (1, 1), (0, 0)),
