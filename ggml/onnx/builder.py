@@ -230,6 +230,8 @@ class Builder(Layout):
     def reduce_max(self, x, axes, keep):
         """Maxima over axes; NaN where an element is."""
         places = sorted(a % len(x.shape) for a in axes)
+        if not places:
+            return x
         first, end, y = places[0], places[-1] + 1, x
         if len(places) < end - first:
             y, first, end = self.rows(x, axes), 1, 2

@@ -124,7 +124,8 @@ def sliced(node, x, starts, ends, axes=None, steps=None):
     starts, ends = ([int(i) for i in v] for v in (starts, ends))
     axes = range(len(starts)) if axes is None else axes
     for start, end, axis, step in zip(starts, ends, axes, [1] * len(starts) if steps is None else steps):
-        x = x[(slice(None),) * (int(axis) % x.ndim) + (slice(start, end, int(step)),)]
+        axis = int(axis) % x.ndim
+        x = x[(slice(None),) * axis + (slice(max(start, -x.shape[axis]), end, int(step)),)]
     return x
 
 

@@ -340,6 +340,8 @@ class Layout(Home):
         x = self.use(x)
         own = (1,) * (len(shape) - len(x.shape)) + x.shape
         merged = collapse([own, shape])
+        if not count(shape):
+            return Known(np.empty(shape, x.dtype))
         if len(merged[1]) > 4:
             return self.take(x, np.broadcast_to(np.arange(count(own)).reshape(own), shape))
         y = self.reshape(x, merged[0])

@@ -108,3 +108,49 @@ def test_others_are_single_nodes():
     proto.graph.node[0].attribute.extend(node("GRU", [], [], activations=["HardSigmoid", "Tanh"]).attribute)
     for case in (*cases, (proto, inputs)):
         assert ggml.GGML_OP_COMPILED not in operations(ggml.onnx.load(case[0]), case[1])
+
+
+FUNCTIONS = {
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "Tanh": np.tanh,
+    "Relu": lambda x: np.maximum(x, 0),
+    "Softsign": lambda x: x / (1 + abs(x)),
+    "LeakyRelu": lambda x, a=0.01: np.where(x < 0, a * x, x),
+    "ThresholdedRelu": lambda x, a=1.0: np.where(x > a, x, 0),
+    "Elu": lambda x, a=1.0: np.where(x < 0, a * np.expm1(x), x),
+    "HardSigmoid": lambda x, a=0.2, b=0.5: np.clip(a * x + b, 0, 1),
+    "ScaledTanh": lambda x, a, b: a * np.tanh(b * x),
+    "Affine": lambda x, a=1.0, b=0.0: a * x + b,
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "alphas", "betas", "own"),
+    [
+        (["Sigmoid", "LeakyRelu", "Elu"], [0.3, 0.5], [], [(), (0.3,), (0.5,)]),
+        (["HardSigmoid", "Tanh", "ScaledTanh"], [0.3, 0.7], [0.4, 2], [(0.3, 0.4), (), (0.7, 2)]),
+        (["Sigmoid", "Affine", "ThresholdedRelu"], [0.5, 0.1], [0.2], [(), (0.5, 0.2), (0.1,)]),
+        (["HardSigmoid", "Softsign", "LeakyRelu"], [], [], [(), (), ()]),
+    ],
+)
+def test_parameters_of_activations(names, alphas, betas, own):
+    """Only the functions that have parameters take some of the lists."""
+    proto, inputs = network("LSTM", 3, 2, 1, False, True)
+    given = {"activations": names, "activation_alpha": alphas, "activation_beta": betas}
+    proto.graph.node[0].attribute.extend(node("LSTM", [], [], **{k: v for k, v in given.items() if v}).attribute)
+    w, r = (np.frombuffer(t.raw_data, np.float32).reshape(t.dims)[0] for t in proto.graph.initializer)
+    f, g, k = (lambda x, n=n, a=a: FUNCTIONS[n](x, *a) for n, a in zip(names, own))
+    h, c, want = inputs["h"][0], inputs["c"][0], []
+    for x in inputs["x"][::-1]:
+        i, o, forget, candidate = np.split(x @ w.T + h @ r.T, 4, 1)
+        c = f(forget) * c + f(i) * g(candidate)
+        h = f(o) * k(c)
+        want.insert(0, h)
+    np.testing.assert_allclose(ggml.onnx.load(proto).run(inputs)[0][:, 0], want, rtol=1e-4, atol=1e-5)
+
+
+def test_unknown_activation():
+    proto, inputs = network("GRU", 4, 1, 1, False, False)
+    proto.graph.node[0].attribute.extend(node("GRU", [], [], activations=["Sigmoid", "Tangent"]).attribute)
+    with pytest.raises(ValueError, match=r"^Model\.run: .*there is no activation 'Tangent': need one of 'Sigmoid'"):
+        ggml.onnx.load(proto).run(inputs)

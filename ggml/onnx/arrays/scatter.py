@@ -1,4 +1,4 @@
-"""Scattering: elements that are replaced by others, or combined with them."""
+"""Gathering and scattering: elements that are taken, replaced by others, or combined with them."""
 
 from __future__ import annotations
 
@@ -35,6 +35,18 @@ def positions(x, index):
     return np.ravel_multi_index(np.broadcast_arrays(*parts), x.shape[: len(parts)]).reshape(-1)
 
 
+def along(index, axis):
+    """The index of each axis of the elements that an index of one axis means."""
+    grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    grid[axis] = index
+    return tuple(grid)
+
+
+@operator("GatherElements", "")
+def gather_elements(node):
+    return lambda x, index: x[along(index, node.attr("axis", 0))]
+
+
 def scatter_elements(node):
     reduction = node.attr("reduction", "none")
 
@@ -52,9 +64,8 @@ def scatter_elements(node):
             if wrong >= 0:
                 raise ValueError(f"index {place.reshape(-1)[wrong]} of an axis of {x.shape[axis]} entries")
             return y
-        grid = list(np.ogrid[tuple(slice(n) for n in index.shape)])
-        grid[axis] = index
-        return scattered(node, x.reshape(-1, 1), positions(x, grid), updates.reshape(-1, 1)).reshape(x.shape)
+        place = positions(x, along(index, axis))
+        return scattered(node, x.reshape(-1, 1), place, updates.reshape(-1, 1)).reshape(x.shape)
 
     return function
 

@@ -69,7 +69,8 @@ def slices(node):
         starts, ends, axes, steps = [*lists, None, None][:4]
         steps, part = steps or [1] * len(starts), [slice(None)] * x.ndim
         for start, end, axis, step in zip(starts, ends, range(len(starts)) if axes is None else axes, steps):
-            part[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
+            n = x.shape[axis]
+            part[axis] = slice(max(start, -n), None if step < 0 and end < -n else end, step)
         return x[tuple(part)]
 
     return function

@@ -187,6 +187,9 @@ def conv_transpose(b, node, x, w, bias=None):
         pads = [(t // 2, t - t // 2) if auto == "SAME_UPPER" else (t - t // 2, t // 2) for t in total]
         extra = [e + max(o - f, 0) for e, f, o in zip(extra, full, size)]
     m = w.shape[1]
+    if not x.shape[0]:  # no images, which the reference does not take
+        ends = [(n - 1) * s + r + 1 + e for n, s, r, e in zip(x.shape[2:], strides, extent, extra)]
+        return Known(np.empty((0, groups * m, *(end - p - q for end, (p, q) in zip(ends, pads))), x.dtype))
     if rank <= 2 and groups == 1 and len(set(strides)) == 1 and set(dilations) == {1} and not any(extra):
         return finished(b, cropped(b, transposed(b, x, w, strides[-1]), pads), bias)
     x = spaced(b, x, strides)

@@ -69,10 +69,11 @@ def hyperbolic(b, node, x):
 def area(b, node, x):
     if node.op == "Atanh":
         return b.affine(b.unary(ggml.ggml_log, b.div(b.affine(x, 1, 1), b.affine(x, -1, 1))), 0.5)
-    size = b.unary(ggml.ggml_abs, x)
-    square = b.affine(b.unary(ggml.ggml_sqr, x), 1, 1 if node.op == "Asinh" else -1)
-    value = b.unary(ggml.ggml_log, b.add(size, b.unary(ggml.ggml_sqrt, square)))
-    return b.mul(value, b.unary(ggml.ggml_sgn, x)) if node.op == "Asinh" else value
+    if node.op == "Acosh":  # NaN below 1
+        leg = b.mul(b.unary(ggml.ggml_sqrt, b.affine(x, 1, -1)), b.unary(ggml.ggml_sqrt, b.affine(x, 1, 1)))
+        return b.unary(ggml.ggml_log, b.add(x, leg))
+    leg = b.unary(ggml.ggml_sqrt, b.affine(b.unary(ggml.ggml_sqr, x), 1, 1))
+    return b.mul(b.unary(ggml.ggml_log, b.add(b.unary(ggml.ggml_abs, x), leg)), b.unary(ggml.ggml_sgn, x))
 
 
 # atan(x) / x on [0, 1] as a polynomial of x^2, highest power first: a Chebyshev fit, error below 1e-7.
@@ -133,6 +134,11 @@ def prelu(b, node, x, slope):
     return b.binary(ggml.ext.prelu, x, slope)
 
 
+@rule("ThresholdedRelu", on_floats=True)
+def thresholded_relu(b, node, x):
+    return b.select(b.less(b.full((), node.attr("alpha", 1.0), x.dtype), x), x, b.full((), 0, x.dtype))
+
+
 @rule("Elu", on_floats=True)
 def elu(b, node, x):
     below = b.unary(ggml.ggml_expm1, b.clamp(x, -math.inf, 0.0))
@@ -159,7 +165,7 @@ def activation(node, name, *parameters):
     """
     names = {"Clip": ("min", "max")}.get(name, ("alpha", "beta"))
     if name not in ACTIVATIONS:
-        raise OnHost(f"activation {name}")
+        raise ValueError(f"there is no activation {name!r}: need one of {', '.join(map(repr, ACTIVATIONS))}")
     attrs = {k: v for k, v in zip(names, parameters) if v is not None}
     build, own = RULES[name], replace(node, op=name, attrs=attrs, version=7)
     return lambda b, x: build(b, own, x)
@@ -171,18 +177,19 @@ def activated(b, node, x, name, *parameters):
 
 
 ACTIVATIONS = {
-    "Sigmoid",
-    "Tanh",
-    "Relu",
-    "Softplus",
-    "Softsign",
-    "Affine",
-    "LeakyRelu",
-    "HardSigmoid",
-    "ScaledTanh",
-    "Elu",
-    "Clip",
-}
+    "Sigmoid": 0,
+    "Tanh": 0,
+    "Relu": 0,
+    "Softplus": 0,
+    "Softsign": 0,
+    "LeakyRelu": 1,
+    "ThresholdedRelu": 1,
+    "Elu": 1,
+    "Affine": 2,
+    "HardSigmoid": 2,
+    "ScaledTanh": 2,
+    "Clip": 2,
+}  # with the number of their parameters
 
 
 @rule("HardSigmoid", on_floats=True)
@@ -311,7 +318,8 @@ def general_power(b, x, y):
     zero = b.logical_not(b.unary(ggml.ggml_step, b.unary(ggml.ggml_abs, y), dtype=BOOL))
     size = b.select(zero, b.full((), 1, x.dtype), size)
     negative = b.binary(ggml.ggml_mul, b.less(x, b.full((), 0, x.dtype)), b.logical_not(zero), dtype=F32)
-    whole = b.unary(ggml.ggml_floor, b.as_float(y))
+    y = b.clamp(b.as_float(y), -(2.0**24), 2.0**24)  # beyond which all numbers are even
+    whole = b.unary(ggml.ggml_floor, y)
     half = b.affine(whole, 0.5)
     odd = b.affine(b.sub(half, b.unary(ggml.ggml_floor, half)), 2.0)
     sign = b.affine(b.mul(odd, negative), -2.0, 1.0)

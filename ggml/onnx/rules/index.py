@@ -215,6 +215,7 @@ def one_hot(b, node, index, depth, values):
     array = np.arange(n).reshape([-1 if a == axis else 1 for a in range(len(index.shape) + 1)])
     if not (index.bounds or index.dtype == F32):
         raise OnHost(f"an index of type {index.dtype}")
+    index = index if index.bounds else b.unary(ggml.ggml_trunc, index)
     index = b.as_float(b.reshape(index, (*index.shape[:axis], 1, *index.shape[axis:])))
     below = b.affine(b.unary(ggml.ggml_step, b.negative(index)), float(n))
     hot = b.equal(b.add(index, below), b.constant(array.astype(np.float32)))

@@ -89,6 +89,12 @@ def moments(b, x, axes):
     return mean, b.reduce_sum(b.unary(ggml.ggml_sqr, b.sub(x, mean)), axes, True, mean=True)
 
 
+@rule("MeanVarianceNormalization", on_floats=True)
+def mean_variance_norm(b, node, x):
+    mean, variance = moments(b, x, node.attr("axes") or [0, 2, 3])
+    return b.div(b.sub(x, mean), b.affine(b.unary(ggml.ggml_sqrt, variance), 1.0, 1e-9))
+
+
 @rule("InstanceNormalization", on_floats=True)
 def instance_norm(b, node, x, scale, bias):
     return channel_norm(b, x, x.shape[1], scale, bias, node.attr("epsilon", 1e-5))

@@ -1,14 +1,12 @@
 """Recurrent networks: unrolled over the time steps, with the products of the inputs made for all steps together."""
 
-from itertools import zip_longest
-
 import numpy as np
 
 from .. import recurrence  # type: ignore[attr-defined]
 from ..recording import ggml
 from ..values import F32, Known, OnHost, Tensor
 from . import rule
-from .elementwise import activation
+from .elementwise import ACTIVATIONS, activation
 from .matmul import matmul
 from .quantized import quantized
 from .shape import reverse_sequence_of
@@ -16,6 +14,12 @@ from .shape import reverse_sequence_of
 BATCH = 4  # rows of a state up to which all steps are one node
 NEAR = 256  # elements of a state whose weights lie in a processor's own cache
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def activations(node, names):
+    """The functions of gates by their names: those that have parameters take the next ones of two lists."""
+    lists = [iter(node.attr(f"activation_{which}") or []) for which in ("alpha", "beta")]
+    return [activation(node, name, *(next(v, None) for v in lists[: ACTIVATIONS.get(name, 0)])) for name in names]
 
 
 class Cell:
@@ -37,11 +41,8 @@ class Cell:
         self.peepholes = [b.slice(peephole, -1, i * self.hidden, self.hidden) for i in range(3)] if peephole else None
         defaults = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}[self.kind]
         k = len(defaults)
-        names = (node.attr("activations") or defaults * 2)[direction * k : direction * k + k]
-        alphas = (node.attr("activation_alpha") or [])[direction * k : direction * k + k]
-        betas = (node.attr("activation_beta") or [])[direction * k : direction * k + k]
-        self.names = names
-        self.activations = [activation(node, *a) for a in zip_longest(names, alphas, betas) if a[0] is not None]
+        functions = activations(node, node.attr("activations") or defaults * 2)
+        self.activations = functions[direction * k : direction * k + k]
         self.clip, self.parts = node.attr("clip"), {}  # parts: of r, as matrices to multiply states with
 
     def activate(self, which, x):

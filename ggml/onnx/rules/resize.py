@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..recording import ggml
-from ..values import F32, OnHost, count, extents, is_float, place_of
+from ..values import F32, Known, OnHost, count, extents, is_float, place_of
 from . import rule
 from .elementwise import round_half_even
 from .matmul import matmul
@@ -25,7 +25,8 @@ def coordinates(mode, n, size, scale, span):
         return (i + 0.5) / scale
     if mode == "tf_crop_and_resize":
         start, end = span
-        return start * (n - 1) + (i * (end - start) * (n - 1) / (size - 1) if size > 1 else (end - start) * (n - 1) / 2)
+        part = i / (size - 1) if size > 1 else i + 0.5
+        return (start + part * (end - start)) * (n - 1)
     if mode == "pytorch_half_pixel" and size == 1:
         return i * 0
     offset = n / 2 * (1 - size / (scale * n)) if mode == "half_pixel_symmetric" else 0
@@ -153,6 +154,9 @@ def resize(b, node, x, *operands):
         scales = np.asarray(scales, np.float64)
         sizes = [x.shape[a] * int(s) if s == int(s) else math.floor(x.shape[a] * s) for a, s in zip(axes, scales)]
     mode = node.attr("coordinate_transformation_mode", "half_pixel")
+    if 0 in sizes:
+        old_and_new = dict(enumerate(x.shape)) | dict(zip(axes, sizes))
+        return Known(np.empty(list(old_and_new.values()), x.dtype))
     y = interpolated(b, node, x, axes, sizes, scales, mode)
     if y:
         return y

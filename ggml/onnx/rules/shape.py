@@ -126,15 +126,17 @@ def slices(b, node, x, starts=None, ends=None, axes=None, steps=None):
         axis = place_of(axis, len(x.shape))
         first, n = chosen(x.shape[axis], start, end, step)
         if n == 0:
-            return Known(np.empty([0 if i == axis else d for i, d in enumerate(x.shape)], x.dtype))
-        x = b.slice(x, axis, first, n, step)
+            x = Known(np.empty([0 if i == axis else d for i, d in enumerate(x.shape)], x.dtype))
+        else:
+            x = b.slice(x, axis, first, n, step)
     return x
 
 
 def chosen(size, start, end, step):
     """The first entry of an axis that a slice chooses, and their number."""
     least, most = (0, size) if step > 0 else (-1, size - 1)
-    first, last = (min(max(i + size if i < 0 else i, least), most) for i in (start, end))
+    start, end = (i + size if i < 0 else i for i in (start, end))
+    first, last = min(max(start, 0), most), min(max(end, least), most)
     return first, max(-((first - last) // step), 0)
 
 
@@ -148,6 +150,8 @@ def pad(b, node, x, pads=None, value=None, axes=None):
     fill = float(b.known(value, np.zeros(())).reshape(())) if node.version >= 11 else node.attr("value", 0.0)
     for a, (before, after) in enumerate(widths):  # negative widths crop
         x = b.slice(x, a, max(-before, 0), x.shape[a] - max(-before, 0) - max(-after, 0))
+    if 0 in x.shape:
+        raise OnHost("padding around nothing")
     widths = [(max(p, 0), max(q, 0)) for p, q in widths]
     if mode != "constant":
         return continued(b, x, widths, mode)

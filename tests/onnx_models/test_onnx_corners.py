@@ -1,0 +1,228 @@
+"""Operators with attributes, types and sizes that few models have, against the formulas of the specification."""
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from small_onnx import one  # noqa: E402
+
+INT64 = np.iinfo(np.int64)
+
+
+def floats(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+# Boxes
+
+BOXES = np.array([[0, 0, 7, 6], [1.3, 2.2, 4.9, 3.1], [-3, -4, 2.5, 3], [5, 5, 12, 11], [3, 3, 3.2, 3.1]], np.float32)
+IMAGES = np.array([0, 1, 1, 0, 1])
+
+
+def between(plane, y, x, greatest):
+    """An element between four others, or the greatest of their weighted values; 0 outside of the plane."""
+    height, width = plane.shape
+    if not (-1 <= y <= height and -1 <= x <= width):
+        return 0.0
+    y, x = min(max(y, 0), height - 1), min(max(x, 0), width - 1)
+    top, left = int(y), int(x)
+    rows = (top, 1 - (y - top)), (min(top + 1, height - 1), y - top)
+    columns = (left, 1 - (x - left)), (min(left + 1, width - 1), x - left)
+    parts = [plane[r, c] * v * w for r, v in rows for c, w in columns]
+    return max(parts) if greatest else sum(parts)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("ratio", [0, 1, 3])
+@pytest.mark.parametrize(("opset", "given"), [(10, None), (16, None), (16, "output_half_pixel"), (22, "half_pixel")])
+def test_roi_align(opset, given, ratio, mode):
+    x, size, scale = floats(2, 3, 8, 9), (2, 3), 0.75
+    half = opset > 10 and given != "output_half_pixel"
+    attrs = {"output_height": size[0], "output_width": size[1], "sampling_ratio": ratio, "spatial_scale": scale}
+    attrs |= {"coordinate_transformation_mode": given} if given else {}
+    want = np.zeros((len(BOXES), 3, *size))
+    for i, box in enumerate(BOXES.astype(float) * scale - half / 2):
+        extent = [box[3 - k] - box[1 - k] if half else max(box[3 - k] - box[1 - k], 1) for k in range(2)]
+        counts = [ratio or math.ceil(e / n) for e, n in zip(extent, size)]
+        for c, row, column in np.ndindex(3, *size):
+            values = [
+                between(
+                    x[IMAGES[i], c],
+                    box[1] + (row + (p + 0.5) / counts[0]) * extent[0] / size[0],
+                    box[0] + (column + (q + 0.5) / counts[1]) * extent[1] / size[1],
+                    mode == "max",
+                )
+                for p, q in np.ndindex(*counts)
+            ]
+            want[i, c, row, column] = max(values) if mode == "max" else sum(values) / len(values)
+    np.testing.assert_allclose(one("RoiAlign", x, BOXES, IMAGES, opset=opset, mode=mode, **attrs), want, atol=1e-5)
+
+
+def test_roi_align_of_no_boxes():
+    found = one("RoiAlign", floats(1, 3, 5, 5), BOXES[:0], IMAGES[:0], opset=16, output_height=2, output_width=4)
+    assert found.shape == (0, 3, 2, 4)
+
+
+def test_max_roi_pool():
+    x, size = floats(2, 3, 8, 9), (2, 3)
+    found = one("MaxRoiPool", x, np.column_stack([IMAGES, BOXES]).astype(np.float32), opset=1, pooled_shape=size)
+    for i, box in enumerate(np.floor(BOXES + np.float32(0.5)).astype(int)):
+        extent = [max(box[3 - k] - box[1 - k] + 1, 1) for k in range(2)]
+        for row, column in np.ndindex(*size):
+            ranges = [
+                slice(*np.clip([box[1 - k] + k0 * e // n, box[1 - k] - (-(k0 + 1) * e // n)], 0, x.shape[2 + k]))
+                for k, (k0, e, n) in enumerate(zip((row, column), extent, size))
+            ]
+            part = x[(IMAGES[i], slice(None), *ranges)]
+            want = part.max((1, 2)) if part.size else np.zeros(3)
+            np.testing.assert_array_equal(found[i, :, row, column], want)
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint64, np.int8])
+def test_elements_by_a_smaller_index(dtype):
+    x, index = np.arange(24).reshape(2, 3, 4).astype(dtype), np.array([[[0, -1]], [[3, 1]]])
+    np.testing.assert_array_equal(one("GatherElements", x, index, axis=2), np.array([[[0, 3]], [[15, 13]]], dtype))
+    assert one("GatherElements", x, index[:0], axis=2).shape == (0, 1, 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint16])
+def test_slices_of_which_several_are_empty(dtype):
+    x = np.arange(42).reshape(7, 3, 2).astype(dtype)
+    for ends, shape in (([0, 0, 0], (0, 0, 0)), ([0, 2, -9], (0, 2, 0))):
+        constants = {"starts": np.zeros(3, np.int64), "ends": np.array(ends), "axes": np.array([0, 1, 2])}
+        assert one("Slice", x, constants=constants).shape == shape
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint16])
+def test_slices_from_before_the_start(dtype):
+    """A start is limited to the first element, also for steps backwards."""
+    x = np.arange(3).astype(dtype)
+    constants = {"starts": np.array([-9]), "ends": np.array([-9]), "axes": np.array([0]), "steps": np.array([-1])}
+    np.testing.assert_array_equal(one("Slice", x, constants=constants), x[:1])
+
+
+def test_tiles_of_no_repeats():
+    assert one("Tile", floats(1, 2, 3, 4), constants={"repeats": np.array([2, 1, 3, 0])}).shape == (2, 2, 9, 0)
+
+
+def test_resized_to_nothing():
+    assert one("Resize", floats(1, 2, 2, 4), None, constants={"s": np.float32([1, 1, 0.4, 2])}).shape == (1, 2, 0, 8)
+
+
+def test_one_row_of_a_crop():
+    """Of one element, the middle of the span of the region is taken."""
+    x, region = np.arange(5, dtype=np.float32).reshape(1, 1, 5), np.float32([0, 0, 0.25, 1, 1, 0.75])
+    attrs = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    found = one("Resize", x, constants={"r": region, "none": np.float32([]), "s": np.array([1, 1, 1])}, **attrs)
+    np.testing.assert_allclose(found, [[[2]]])
+
+
+@pytest.mark.parametrize("opset", [1, 11, 13])
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_softmax_of_nothing(op, opset):
+    assert one(op, floats(2, 0, 3), opset=opset, axis=1).shape == (2, 0, 3)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_transposed_convolution_of_no_images(group):
+    """As after a detector that found nothing."""
+    attrs = {"strides": [2, 3], "pads": [1, 0, 0, 1], "output_padding": [1, 2], "group": group}
+    w = floats(4, 3, 3, 2)
+    want = one("ConvTranspose", floats(1, 4, 5, 6), constants={"w": w}, **attrs).shape
+    assert one("ConvTranspose", floats(0, 4, 5, 6), constants={"w": w}, **attrs).shape == (0, *want[1:])
+
+
+def test_maximum_of_no_images():
+    assert one("GlobalMaxPool", floats(0, 4, 5, 6)).shape == (0, 4, 1, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
+def test_pads_that_crop(dtype):
+    x = np.arange(1, 13).reshape(3, 4).astype(dtype)
+    for pads, want in (
+        ([-1, 1, 2, -2], np.pad(x[1:, :2], [(0, 2), (1, 0)])),
+        ([1, 0, -3, 0], np.zeros((1, 4))),
+    ):
+        np.testing.assert_array_equal(one("Pad", x, constants={"pads": np.array(pads)}), want.astype(dtype))
+    found = one("Pad", x, constants={"pads": np.array([0, -1, 1, 2])}, mode="edge")
+    np.testing.assert_array_equal(found, np.pad(x[:, 1:], [(0, 1), (0, 2)], "edge"))
+
+
+# Types
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("ordered", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int64])
+def test_distinct_elements(dtype, ordered, axis):
+    x = np.array([[2, 1, 2, 2], [0, 0, 0, 0], [2, 1, 2, 2]]).astype(dtype)
+    attrs = {} if axis is None else {"axis": axis}
+    y, first, place, counts = one("Unique", x, outputs=4, sorted=ordered, **attrs)
+    parts = [tuple(np.ravel(v)) for v in (x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0))]
+    distinct = sorted(set(parts)) if ordered else list(dict.fromkeys(parts))
+    np.testing.assert_array_equal(first, [parts.index(v) for v in distinct])
+    np.testing.assert_array_equal(place, [distinct.index(v) for v in parts])
+    np.testing.assert_array_equal(counts, [parts.count(v) for v in distinct])
+    np.testing.assert_array_equal(y, x.reshape(-1)[first] if axis is None else x.take(first, axis))
+
+
+REDUCTIONS = {
+    "ReduceLogSum": lambda x, axes: np.log(x.sum(axes)),
+    "ReduceLogSumExp": lambda x, axes: np.log(np.exp(x).sum(axes)),
+    "ReduceSumSquare": lambda x, axes: np.square(x).sum(axes),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("op", REDUCTIONS)
+def test_reductions(op, dtype):
+    x = np.arange(1, 25).reshape(2, 3, 4).astype(dtype)
+    for axes in ((0,), (1, -1)):
+        want, found = REDUCTIONS[op](x.astype(float), axes), one(op, x, constants={"axes": np.array(axes)}, keepdims=0)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, want.astype(dtype), rtol=1e-6)
+    found = one(op, x, noop_with_empty_axes=1)  # each element is a sum of its own
+    np.testing.assert_allclose(found, REDUCTIONS[op](x.astype(float), ()).astype(dtype), rtol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
+def test_extremes_of_one_number(op):
+    for x in (np.array(INT64.max), np.array(-2.5, np.float32)):
+        assert one(op, x) == x
+    x = floats(2, 3)
+    np.testing.assert_array_equal(one(op, x, noop_with_empty_axes=1), x)
+
+
+def test_places_of_fractions():
+    """An index of floats is converted to integers first, toward zero."""
+    found = one("OneHot", np.float32([-1.9, -0.5, 0.9, 1.99, 2.5]), np.array(2), np.array([7, 8]))
+    np.testing.assert_array_equal(found, [[7, 8], [8, 7], [8, 7], [7, 8], [7, 7]])
+
+
+# Functions
+
+
+def test_area_hyperbolic_cosine():
+    x = np.float32([-30, -1.5, -0.5, 0.99, 1, 1.0001, 2, 1e30])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(one("Acosh", x), np.arccosh(x.astype(float)), rtol=1e-4, atol=1e-6)
+
+
+def test_infinite_powers():
+    x, y = np.float32([0.5, 2, -2, 0.5, 2]), np.float32([np.inf, np.inf, np.inf, -np.inf, -np.inf])
+    np.testing.assert_array_equal(one("Pow", x, y), np.float32([0, np.inf, np.inf, np.inf, 0]))
+
+
+def test_normalised_by_mean_and_variance():
+    x = floats(2, 3, 4, 5) * 1e-3 + 30
+    for axes in (None, [0], [1, 3]):
+        chosen, wide = tuple(axes or (0, 2, 3)), x.astype(float)
+        want = (wide - wide.mean(chosen, keepdims=True)) / (wide.std(chosen, keepdims=True) + 1e-9)
+        found = one("MeanVarianceNormalization", x, opset=13, **({"axes": axes} if axes else {}))
+        np.testing.assert_allclose(found, want, atol=2e-2)
