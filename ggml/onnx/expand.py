@@ -7,7 +7,7 @@ from onnx import FunctionProto, TypeProto, helper
 
 from .graph import Graph, Node, Reader, Scope, ValueInfo, check_body, copied
 from .prepare import prepared_graph
-from .values import Known, OnHost
+from .values import Known, OnHost, Sequence
 
 DEPTH = 32  # functions that call functions
 
@@ -44,7 +44,11 @@ def standard_body(node, values):
 
 def type_of(value):
     """The TypeProto of a value, with its shape."""
-    if value is None:
+    if isinstance(value, Sequence) and value.items:
+        element = type_of(value.items[0])
+        element.tensor_type.ClearField("shape")  # which others may not have
+        return helper.make_sequence_type_proto(element)
+    if value is None or isinstance(value, Sequence):
         return TypeProto()
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 

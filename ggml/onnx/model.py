@@ -37,10 +37,10 @@ class UnknownOperatorError(ModelError):
             f"{op} (node {names[0]!r}{f' and {len(names) - 1} more' if names[1:] else ''})"
             for op, names in found.items()
         ]
-        super().__init__(
-            f"ggml.onnx.load: there is no implementation of {', '.join(words)}: a newer version of "
-            "ggml or onnx, or functions in the model, may have them"
-        )
+        advice = "a newer version of ggml or onnx, or functions in the model, may have them"
+        if any(op.startswith("com.microsoft.nchwc.") for op in found):
+            advice = "onnxruntime optimised the model for one kind of CPU; save it with ORT_ENABLE_EXTENDED instead"
+        super().__init__(f"ggml.onnx.load: there is no implementation of {', '.join(words)}: {advice}")
 
 
 class Engine(Owner):

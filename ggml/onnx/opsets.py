@@ -9,7 +9,14 @@ from __future__ import annotations
 from onnx import AttributeProto, TensorProto, helper
 
 BINARY = set("Add And Div Equal Gemm Greater Less Mul Or Pow Sub Xor".split())
-COPIES = {f"com.microsoft.{op}": 21 for op in ("QuantizeLinear", "DequantizeLinear")}  # of operators of this version
+COPIES = {
+    "com.microsoft.DequantizeLinear": 21,
+    "com.microsoft.GatherND": 12,
+    "com.microsoft.Pad": 11,
+    "com.microsoft.QuantizeLinear": 21,
+    "com.microsoft.Range": 11,
+    "com.microsoft.Trilu": 14,
+}  # of operators of these versions
 ALIGN = "ggml.axis"  # attribute: the axis of the first operand at which the dimensions of the second begin
 
 

@@ -169,9 +169,9 @@ class Known:
     def derived(self, key, function):
         """A Known value computed from this one by array -> array; that of a weight is made once for each key."""
         if self.arena is None:
-            return Known(function(self.array))
+            return Known(np.asarray(function(self.array)))  # functions of NumPy give no arrays without axes
         if key not in self.tensors:
-            self.tensors[key] = Known(function(self.array), self.arena)
+            self.tensors[key] = Known(np.asarray(function(self.array)), self.arena)
         return self.tensors[key]
 
     @property

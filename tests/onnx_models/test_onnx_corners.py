@@ -7,7 +7,10 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from small_onnx import one  # noqa: E402
+from onnx import helper  # noqa: E402
+from small_onnx import model, one  # noqa: E402
+
+import ggml.onnx  # noqa: E402
 
 INT64 = np.iinfo(np.int64)
 
@@ -226,3 +229,44 @@ def test_normalised_by_mean_and_variance():
         want = (wide - wide.mean(chosen, keepdims=True)) / (wide.std(chosen, keepdims=True) + 1e-9)
         found = one("MeanVarianceNormalization", x, opset=13, **({"axes": axes} if axes else {}))
         np.testing.assert_allclose(found, want, atol=2e-2)
+
+
+# Control flow and sequences
+
+WIDE = [np.float64, np.int64, np.float32]  # integers that no float holds
+
+
+def value(name, dtype):
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), None)
+
+
+@pytest.mark.parametrize("backwards", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", WIDE)
+def test_scans(dtype, axis, backwards):
+    total = helper.make_node("Add", ["sum", "part"], ["next"]), helper.make_node("Identity", ["next"], ["step"])
+    body = helper.make_graph(total, "body", *[[value(n, dtype) for n in names] for names in
+                                              (("sum", "part"), ("next", "step"))])  # fmt: skip
+    attrs = {"scan_input_axes": [axis], "scan_output_axes": [axis]}
+    attrs |= {"scan_input_directions": [backwards], "scan_output_directions": [backwards]}
+    node = helper.make_node("Scan", ["first", "x"], ["last", "y"], body=body, num_scan_inputs=1, **attrs)
+    first, x = np.array([1, 2], dtype), (np.arange(12).reshape(6, 2) * 2**40 + 1).astype(dtype)
+    order = slice(None, None, -1 if backwards else 1)
+    sums = first + np.cumsum(x[order], 0, dtype)
+    feeds = {"first": first, "x": np.ascontiguousarray(x if axis == 0 else x.T)}
+    last, y = ggml.onnx.load(model([node], feeds, ("last", "y"))).run(feeds)
+    np.testing.assert_array_equal(last, sums[-1])
+    np.testing.assert_array_equal(y if axis == 0 else y.T, sums[order])
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+def test_each_element_of_a_sequence_of_the_model(dtype):
+    body = helper.make_graph([helper.make_node("Neg", ["e"], ["n"])], "body", [value("e", dtype)], [value("n", dtype)])
+    nodes = [
+        helper.make_node("SequenceConstruct", ["a", "b"], ["s"]),
+        helper.make_node("SequenceMap", ["s"], ["t"], body=body),
+        helper.make_node("ConcatFromSequence", ["t"], ["y"], axis=0),
+    ]
+    feeds = {"a": np.arange(4).reshape(2, 2).astype(dtype), "b": np.full((1, 2), 7, dtype)}
+    (y,) = ggml.onnx.load(model(nodes, feeds)).run(feeds)
+    np.testing.assert_array_equal(y, -np.concatenate(list(feeds.values())))

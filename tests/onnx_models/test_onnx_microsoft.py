@@ -25,10 +25,9 @@ def reference(op, operands, outputs=1, **attrs):
 
 
 def packed(numbers, bits):
-    if bits == 8:
-        return numbers.astype(np.uint8)
-    even = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, numbers.shape[-1] % 2)])
-    return (even[..., ::2] | even[..., 1::2] << 4).astype(np.uint8)
+    per = 8 // bits
+    whole = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, -numbers.shape[-1] % per)])
+    return sum(whole[..., k::per] << bits * k for k in range(per)).astype(np.uint8)
 
 
 def blocks(bits, zero, rows, width, block):
@@ -126,9 +125,9 @@ def joined():
     return "QLinearConcat", [*end, *x[0], *y[0]], {"axis": 1}, [rounded(z, *end)]
 
 
-def chosen():
+def chosen(shape=(4, 1)):
     """QLinearWhere: the same."""
-    x, y = scaled(4, 5), scaled(4, 1, seed=1, scale=0.03, zero=100)
+    x, y = scaled(4, 5), scaled(*shape, seed=1, scale=0.03, zero=100)
     condition = codes(5, seed=2) > 128
     z = np.where(condition, numbers(x), numbers(y))
     end = result_of(z)
@@ -266,6 +265,8 @@ CASES = {  # name: a function and its arguments
     "MatMulNBits, 4 bits": (nbits, 4, False),
     "MatMulNBits, 4 bits and zero points": (nbits, 4, True),
     "MatMulNBits, 8 bits": (nbits, 8, False),
+    "MatMulNBits, 2 bits": (nbits, 2, False),
+    "MatMulNBits, 2 bits and zero points": (nbits, 2, True, 16),
     "GatherBlockQuantized, 4 bits": (gathered, 4, False),
     "GatherBlockQuantized, 4 bits and zero points": (gathered, 4, True),
     "GatherBlockQuantized, 8 bits": (gathered, 8, True),
@@ -286,6 +287,7 @@ CASES = {  # name: a function and its arguments
     "QLinearConv, a channel per group, channels last": (convolution, True, 6),
     "QLinearConcat": (joined,),
     "QLinearWhere": (chosen,),
+    "QLinearWhere, one number": (chosen, ()),
     "QGemm": (gemm, True),
     "QGemm, a scale per column": (gemm, True, np.int8, (10,)),
     "QGemm, floats": (gemm, False, np.uint8),
@@ -363,3 +365,31 @@ def test_operators_as_onnxruntime(name):
     model, feeds = halved(model, feeds)
     tolerance = 5e-2 if "LSTM" in name else 1e-4
     near(ggml.onnx.load(model, strict=True).run(feeds), through_onnxruntime(model, feeds), tolerance)
+
+
+COPIES = {
+    "GatherND": ([floats(3, 4), np.array([[2], [0]])], {}, lambda x, index: x[[2, 0]]),
+    "Pad": ([floats(2, 3), np.array([0, 1, 2, 0]), np.float32([1.5])], {}, lambda x, *_: np.pad(
+        x, [(0, 2), (1, 0)], constant_values=1.5)),
+    "Range": ([np.float32(v) for v in (1, 4, 0.75)], {}, np.arange),
+    "Trilu": ([floats(2, 4, 4), np.array(1)], {"upper": 0}, np.tril),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", COPIES)
+def test_copies_of_operators_of_onnx(op):
+    operands, attrs, function = COPIES[op]
+    for fed in (range(99), [0]):
+        model, feeds = model_of(op, operands, 1, fed, **attrs)
+        np.testing.assert_array_equal(ggml.onnx.load(model).run(feeds)[0], function(*operands))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_distances(dtype):
+    x, y = floats(7, 5).astype(dtype), floats(4, 5, seed=1).astype(dtype)
+    squares = np.square(x[:, None].astype(np.float64) - y).sum(2)
+    for metric, wanted in (("euclidean", np.sqrt(squares)), ("sqeuclidean", squares)):
+        model, feeds = model_of("CDist", [x, y], 1, metric=metric)
+        (found,) = ggml.onnx.load(model).run(feeds)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)

@@ -193,6 +193,20 @@ def test_nodes_that_share_a_child(rows, missing):
         one_ml("TreeEnsembleRegressor", x, n_targets=1, **attrs)
 
 
+def test_one_weight_of_a_leaf_counts():
+    """skl2onnx writes which leaf a row ends in as a regression whose weights it repeats for each class."""
+    attrs = {
+        "nodes_treeids": [0] * 3, "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0] * 3, "nodes_values": [0.0] * 3,
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
+        "target_treeids": [0] * 6, "target_nodeids": [1, 1, 1, 2, 2, 2], "target_weights": [1.0] * 3 + [2.0] * 3,
+    }  # fmt: skip
+    x = np.float32([[-1], [1]])
+    found = one_ml("TreeEnsembleRegressor", x, n_targets=1, target_ids=[0] * 6, **attrs)
+    np.testing.assert_array_equal(found, [[1], [2]])
+    found = one_ml("TreeEnsembleRegressor", x, n_targets=2, target_ids=[0, 0, 1] * 2, **attrs)  # others are sums
+    np.testing.assert_array_equal(found, [[2, 1], [4, 2]])
+
+
 def test_many_rows_are_shared_among_threads(monkeypatch):
     rng = np.random.default_rng(0)
     trees = [random_tree(rng, MODES, 4, 1, 6) for _ in range(40)]

@@ -50,6 +50,12 @@ def unknown():
     return model(nodes, X, domains=[("my", 1)])
 
 
+def test_models_for_one_kind_of_cpu():
+    node = helper.make_node("ReorderInput", ["x"], ["y"], domain="com.microsoft.nchwc")
+    with pytest.raises(ggml.onnx.ModelError, match=r"com.microsoft.nchwc.ReorderInput .*: .* with ORT_ENABLE_EXTENDED"):
+        ggml.onnx.load(model([node], X, domains=[("com.microsoft.nchwc", 1)]))
+
+
 def test_all_unknown_operators_are_named_at_loading(tmp_path, capsys):
     words = r"^ggml.onnx.load: there is no implementation of Foo \(node 'first' and 1 more\), my.Bar \(node 'Bar_0'"
     with pytest.raises(ggml.onnx.ModelError, match=words):

@@ -92,3 +92,16 @@ def array_feature_extractor(node):
         return taken.reshape(1, -1) if x.ndim == 1 else taken
 
     return function
+
+
+@operator("CDist", "com.microsoft")
+def distances(node):
+    """The distance of each row of x to each row of y, or its square, as neighbours of scikit-learn need it."""
+
+    def function(x, y):
+        wide = x.astype(np.float64), y.astype(np.float64)
+        (first, second), products = ((v * v).sum(1) for v in wide), wide[0] @ wide[1].T
+        squares = np.maximum(first[:, None] + second - 2 * products, 0)
+        return (np.sqrt(squares) if node.attr("metric") == "euclidean" else squares).astype(x.dtype)
+
+    return function

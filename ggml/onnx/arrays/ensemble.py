@@ -253,6 +253,8 @@ def described(node, prefix, columns, aggregate):
     if not len(place) == len(entries[2]) == len(weights) or (place < 0).any():
         raise ValueError(f"{prefix}_nodeids and {prefix}_treeids name nodes that there are not")
     order = np.argsort(place, kind="stable")
+    if columns == 1:  # skl2onnx repeats the weight of a leaf for each class: only one counts
+        order = order[np.unique(place[order], return_index=True)[1]]
     first = np.searchsorted(place[order], np.arange(count + 1))
     return Trees(
         splits,

@@ -37,6 +37,18 @@ def concat(node):
     return lambda *values: np.concatenate(values, axis)
 
 
+@operator("Stack", "ggml")
+def stack(node):
+    axis = node.attr("axis", 0)
+    return lambda *values: np.stack(values, axis)
+
+
+@operator("Entry", "ggml")
+def entry(node):
+    axis, index = node.attr("axis"), node.attr("index")
+    return lambda x: x.take(index, axis)
+
+
 @operator("Gather", "")
 def gather(node):
     axis = node.attr("axis", 0)

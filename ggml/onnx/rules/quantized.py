@@ -178,12 +178,13 @@ def dynamic_quantize_matmul(b, node, x, y, y_scale, y_zero=None, bias=None):
 def converted(codes, scales, zeros, bits, width, block):
     """The numbers (rows, width) of rows of codes, 8 / bits of them in a byte, with a scale for each block."""
     rows = codes.shape[0]
-    if bits not in (4, 8) or not all(v is None or isinstance(v, Known) for v in (codes, scales, zeros)):
-        raise OnHost("weights of other than 4 or 8 bits, or that are computed")
+    if bits not in (2, 4, 8) or not all(v is None or isinstance(v, Known) for v in (codes, scales, zeros)):
+        raise OnHost("weights of other than 2, 4 or 8 bits, or that are computed")
 
     def unpacked(array):
-        packed = array.dtype == np.uint8 and bits == 4
-        return (np.stack([array & 15, array >> 4], -1) if packed else array).reshape(rows, -1)
+        if array.dtype == np.uint8:
+            array = array[..., None] >> np.arange(0, 8, bits).astype(np.uint8) & np.uint8((1 << bits) - 1)
+        return array.reshape(rows, -1)
 
     def spread(array):
         return np.repeat(array.astype(np.float32).reshape(rows, -1), block, 1)[:, :width]
@@ -211,5 +212,5 @@ def gather_blocks(b, node, codes, index, scales, zeros=None):
     bits, width = node.attr("bits", 4), codes.shape[1]
     if len(codes.shape) != 2 or node.attr("gather_axis", 0) or not node.attr("quantize_axis", 1):
         raise OnHost("blocks that are not along the last of two axes")
-    width *= 2 if codes.dtype == np.uint8 and bits == 4 else 1
+    width *= 8 // bits if codes.dtype == np.uint8 else 1
     return RULES["Gather"](b, node, converted(codes, scales, zeros, bits, width, node.attr("block_size", 128)), index)
