@@ -6,6 +6,7 @@ outputs. Everything after this module works on these classes; protobuf messages 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from dataclasses import dataclass, field, replace
@@ -131,11 +132,20 @@ class Graph:
         return set(self.constants).union(*(n.writes() for n in self.nodes))
 
     def renamed(self, names):
-        """The graph with captured names replaced by a mapping; a name that the graph defines itself stays."""
+        """The graph with captured names replaced by a mapping.
+
+        A name that the graph defines itself stays, or is another if a captured one is to have it.
+        """
         own = {i.name for i in self.inputs} | self.own()
         names = {k: v for k, v in names.items() if k not in own}
-        outputs = [replace(o, name=names.get(o.name, o.name)) for o in self.outputs]
-        return replace(self, nodes=[n.renamed(names) for n in self.nodes], outputs=outputs)
+        taken = own.union(names.values())
+        for name in own.intersection(names.values()):
+            names[name] = next(n for k in itertools.count(1) if (n := f"{name}#{k}") not in taken)
+        ends = self.inputs, self.outputs
+        inputs, outputs = ([replace(v, name=names.get(v.name, v.name)) for v in infos] for infos in ends)
+        constants = {names.get(k, k): v for k, v in self.constants.items()}
+        nodes = [n.renamed(names) for n in self.nodes]
+        return replace(self, nodes=nodes, inputs=inputs, outputs=outputs, constants=constants)
 
     def captures(self):
         """The names that the graph reads and does not define."""

@@ -217,6 +217,17 @@ def test_area_hyperbolic_cosine():
         np.testing.assert_allclose(one("Acosh", x), np.arccosh(x.astype(float)), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(), (7,)])
+@pytest.mark.parametrize("alpha", [1.0, 2.5, -0.5])
+def test_continuously_differentiable_unit(alpha, shape):
+    x = np.resize(np.float32([-1.5, -0.25, 0, 0.5, 2, 30, -30]), shape)
+    with np.errstate(over="ignore"):
+        want = np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x.astype(float) / alpha))
+    found = one("Celu", x, alpha=alpha)
+    assert found.shape == shape
+    np.testing.assert_allclose(found, want.astype(np.float32), rtol=1e-5)
+
+
 def test_infinite_powers():
     x, y = np.float32([0.5, 2, -2, 0.5, 2]), np.float32([np.inf, np.inf, np.inf, -np.inf, -np.inf])
     np.testing.assert_array_equal(one("Pow", x, y), np.float32([0, np.inf, np.inf, np.inf, 0]))
@@ -270,3 +281,23 @@ def test_each_element_of_a_sequence_of_the_model(dtype):
     feeds = {"a": np.arange(4).reshape(2, 2).astype(dtype), "b": np.full((1, 2), 7, dtype)}
     (y,) = ggml.onnx.load(model(nodes, feeds)).run(feeds)
     np.testing.assert_array_equal(y, -np.concatenate(list(feeds.values())))
+
+
+@pytest.mark.parametrize("within", ["then_branch", "else_branch"])
+def test_names_of_branches_are_their_own(within):
+    """A branch in a function reads an operand whose name outside is the one of its own result."""
+    result = [value("X", np.float32)]
+    inner = {
+        "then_branch": helper.make_graph([helper.make_node("Neg", ["x"], ["X"])], "then", [], result),
+        "else_branch": helper.make_graph([helper.make_node("Abs", ["x"], ["X"])], "else", [], result),
+    }
+    opsets = [helper.make_opsetid("", 21)]
+    body = [helper.make_node("If", ["c"], ["z"], **inner)]
+    function = helper.make_function("own", "choose", ["c", "x"], ["z"], body, opsets)
+    nodes = [
+        helper.make_node("Relu", ["input"], ["X"]),
+        helper.make_node("choose", ["c", "X"], ["y"], domain="own"),
+    ]
+    feeds = {"input": np.float32([-1, 2]), "c": np.array(within == "then_branch")}
+    (y,) = ggml.onnx.load(model(nodes, feeds, domains=[("own", 1)], functions=[function])).run(feeds)
+    np.testing.assert_array_equal(y, [0, -2] if within == "then_branch" else [0, 2])

@@ -145,6 +145,13 @@ def elu(b, node, x):
     return b.add(b.unary(ggml.ggml_relu, x), b.affine(below, node.attr("alpha", 1.0)))
 
 
+@rule("Celu", on_floats=True)
+def celu(b, node, x):
+    alpha = node.attr("alpha", 1.0)
+    below = b.affine(b.unary(ggml.ggml_expm1, b.affine(x, 1 / alpha)), alpha)
+    return b.add(b.unary(ggml.ggml_relu, x), b.clamp(below, -math.inf, 0.0))
+
+
 # Functions that ONNX defined as operators until version 1, most for recurrent networks.
 rule("Affine")(lambda b, node, x: b.affine(x, node.attr("alpha", 1.0), node.attr("beta", 0.0)))
 rule("ScaledTanh")(
