@@ -301,3 +301,56 @@ def test_names_of_branches_are_their_own(within):
     feeds = {"input": np.float32([-1, 2]), "c": np.array(within == "then_branch")}
     (y,) = ggml.onnx.load(model(nodes, feeds, domains=[("own", 1)], functions=[function])).run(feeds)
     np.testing.assert_array_equal(y, [0, -2] if within == "then_branch" else [0, 2])
+
+
+# Functions
+
+FLOATS = np.array([10.0**e for e in range(-38, 39)] + [88.8, 89.3, 0.9999, 1 - 2**-24, 1 + 2**-23, 1.0004], np.float32)
+MATHS = {
+    "Sinh": np.sinh,
+    "Cosh": np.cosh,
+    "Asinh": np.arcsinh,
+    "Acosh": np.arccosh,
+    "Atanh": np.arctanh,
+    "Asin": np.arcsin,
+    "Acos": np.arccos,
+    "Atan": np.arctan,
+    "Elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "Selu": lambda x: np.float32(1.0507009) * np.where(x > 0, x, np.float64(np.float32(1.6732632)) * np.expm1(x)),
+}
+
+
+@pytest.mark.parametrize("name", MATHS)
+def test_functions_of_small_and_large_numbers(name):
+    special = [0, 1, -1, 0.5, np.inf, -np.inf, np.nan, 3.4e38, -3.4e38]
+    x = np.concatenate([FLOATS, -FLOATS, np.float32(special), floats(500) * 3])
+    with np.errstate(all="ignore"):
+        wanted = MATHS[name](x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(one(name, x), wanted, rtol=4e-7, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 1, 3, 1), (1, 2, 3, 1, 2), (1, 1, 1, 1)])
+@pytest.mark.parametrize("corners", [0, 1])
+def test_grids_of_matrices(size, dtype, corners):
+    images, _, *extents = size
+    theta = floats(images, len(extents), len(extents) + 1).astype(dtype)
+    wanted = np.empty((images, *extents, len(extents)))
+    for place in np.ndindex(*extents):
+        point = [
+            (2 * i / (n - 1) - 1 if n > 1 else 0) if corners else (2 * i + 1) / n - 1 for i, n in zip(place, extents)
+        ]
+        wanted[(slice(None), *place)] = theta.astype(np.float64) @ [*point[::-1], 1]
+    error = 1e-2 if dtype == np.float16 else 1e-6
+    for y in (
+        one("AffineGrid", theta, np.array(size), align_corners=corners),
+        one("AffineGrid", theta, constants=[("size", np.array(size))], align_corners=corners),
+    ):
+        assert y.dtype == dtype
+        np.testing.assert_allclose(y, wanted, rtol=error, atol=error)
+
+
+def test_softsign_of_one_float64():
+    y = one("Softsign", np.array(-2.0))
+    assert y.dtype == np.float64 and y.shape == ()
+    assert y == -2 / 3

@@ -26,6 +26,11 @@ def pad(node):
     return function
 
 
+@operator("Softsign", "")
+def softsign(node):
+    return lambda x: np.asarray(x / (1 + np.abs(x)), x.dtype)
+
+
 @operator("GlobalMaxPool", "")
 def global_max_pool(node):
     return lambda x: x.max(tuple(range(2, x.ndim)), keepdims=True)

@@ -140,3 +140,23 @@ def split(node):
         return tuple(np.split(x, np.cumsum(sizes)[:-1], axis))
 
     return function
+
+
+def grid_of(node, size):
+    """The points from -1 to 1 of AffineGrid for operands of a size: x, y (and z) and 1 of each.
+
+    align_corners: the outermost points of an axis are at its ends; otherwise these are edges. A single one is at 0.
+    """
+    near = bool(node.attr("align_corners", 0))
+    lines = [(2 * np.arange(n) + 1 - n) / max(n - near, 1) for n in size[2:]]
+    points = np.meshgrid(*lines, indexing="ij")[::-1]
+    return np.stack([*points, np.ones(size[2:])], -1).reshape(-1, len(lines) + 1)
+
+
+@operator("AffineGrid", "")
+def affine_grid(node):
+    def function(theta, size):
+        points = grid_of(node, size.tolist()) @ theta.astype(np.float64).transpose(0, 2, 1)
+        return points.reshape(*theta.shape[:1], *size[2:], len(size) - 2).astype(theta.dtype)
+
+    return function

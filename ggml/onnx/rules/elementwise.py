@@ -59,21 +59,51 @@ rule("Reciprocal", on_floats=True)(lambda b, node, x: b.reciprocal(x))
 rule("Tan", on_floats=True)(lambda b, node, x: b.div(b.unary(ggml.ggml_sin, x), b.unary(ggml.ggml_cos, x)))
 
 
+def where_more(b, x, limit, y, otherwise):
+    """y where x is more than a number, another value elsewhere and for NaN."""
+    return b.select(b.less(b.full((), limit, x.dtype), x), y, otherwise)
+
+
+def log1p(b, x):
+    """log(1 + x), as exact as log: the rounding of 1 + x is made good by what it makes of x."""
+    total = b.affine(x, 1.0, 1.0)
+    rounded, value = b.affine(total, 1.0, -1.0), b.unary(ggml.ggml_log, total)
+    y = b.select(b.equal(rounded, b.full((), 0, x.dtype)), x, b.mul(value, b.div(x, rounded)))
+    return where_more(b, rounded, 2.0**24, value, y)
+
+
+def signed(b, y, x):
+    """y, of an odd function of |x|, with the sign of x."""
+    return b.mul(y, b.unary(ggml.ggml_sgn, x))
+
+
 @rule("Sinh", "Cosh", on_floats=True)
 def hyperbolic(b, node, x):
     power, joint = (ggml.ggml_expm1, b.sub) if node.op == "Sinh" else (ggml.ggml_exp, b.add)
-    return b.affine(joint(b.unary(power, x), b.unary(power, b.negative(x))), 0.5)
+    size = b.unary(ggml.ggml_abs, x)
+    root = b.unary(ggml.ggml_exp, b.affine(size, 0.5))
+    large = b.mul(b.affine(root, 0.5), root)  # half of exp(|x|), which alone has no float
+    y = b.affine(joint(b.unary(power, x), b.unary(power, b.negative(x))), 0.5)
+    return where_more(b, size, 88.0, signed(b, large, x) if node.op == "Sinh" else large, y)
 
 
 @rule("Asinh", "Acosh", "Atanh", on_floats=True)
 def area(b, node, x):
-    if node.op == "Atanh":
-        return b.affine(b.unary(ggml.ggml_log, b.div(b.affine(x, 1, 1), b.affine(x, -1, 1))), 0.5)
     if node.op == "Acosh":  # NaN below 1
-        leg = b.mul(b.unary(ggml.ggml_sqrt, b.affine(x, 1, -1)), b.unary(ggml.ggml_sqrt, b.affine(x, 1, 1)))
-        return b.unary(ggml.ggml_log, b.add(x, leg))
-    leg = b.unary(ggml.ggml_sqrt, b.affine(b.unary(ggml.ggml_sqr, x), 1, 1))
-    return b.mul(b.unary(ggml.ggml_log, b.add(b.unary(ggml.ggml_abs, x), leg)), b.unary(ggml.ggml_sgn, x))
+        above = b.affine(x, 1, -1)
+        leg = b.mul(b.unary(ggml.ggml_sqrt, above), b.unary(ggml.ggml_sqrt, b.affine(x, 1, 1)))
+        return area_of_large(b, x, log1p(b, b.add(above, leg)))
+    size = b.unary(ggml.ggml_abs, x)
+    if node.op == "Atanh":
+        return signed(b, b.affine(log1p(b, b.div(b.affine(size, 2), b.affine(size, -1, 1))), 0.5), x)
+    square = b.unary(ggml.ggml_sqr, size)
+    leg = b.affine(b.unary(ggml.ggml_sqrt, b.affine(square, 1, 1)), 1, 1)
+    return signed(b, area_of_large(b, size, log1p(b, b.add(size, b.div(square, leg)))), x)
+
+
+def area_of_large(b, x, y):
+    """log(2 x) where squares of x may have no float, which acosh(x) and asinh(x) are from there on; y elsewhere."""
+    return where_more(b, x, 2.0**14, b.affine(b.unary(ggml.ggml_log, x), 1.0, math.log(2)), y)
 
 
 # atan(x) / x on [0, 1] as a polynomial of x^2, highest power first: a Chebyshev fit, error below 1e-7.
@@ -95,16 +125,17 @@ def arctan(b, x):
         y = b.affine(b.mul(y, square), 1.0, c)
     y = b.mul(y, small)
     y = b.select(large, b.affine(y, -1.0, math.pi / 2), y)
-    return b.mul(y, b.unary(ggml.ggml_sgn, x))
+    return signed(b, y, x)
 
 
 @rule("Atan", "Asin", "Acos", on_floats=True)
 def inverse_circular(b, node, x):
     if node.op == "Atan":
         return arctan(b, x)
-    leg = b.unary(ggml.ggml_sqrt, b.mul(b.affine(x, -1, 1), b.affine(x, 1, 1)))
-    angle = arctan(b, b.div(x, leg))
-    return angle if node.op == "Asin" else b.affine(angle, -1.0, math.pi / 2)
+    below, above = b.affine(x, -1, 1), b.affine(x, 1, 1)
+    if node.op == "Acos":
+        return b.affine(arctan(b, b.unary(ggml.ggml_sqrt, b.div(below, above))), 2.0)
+    return arctan(b, b.div(x, b.unary(ggml.ggml_sqrt, b.mul(below, above))))
 
 
 rule("Erf", on_floats=True)(lambda b, node, x: b.unary(ggml.ext.erf, x))
@@ -139,10 +170,14 @@ def thresholded_relu(b, node, x):
     return b.select(b.less(b.full((), node.attr("alpha", 1.0), x.dtype), x), x, b.full((), 0, x.dtype))
 
 
-@rule("Elu", on_floats=True)
+@rule("Elu", "Selu", on_floats=True)
 def elu(b, node, x):
     below = b.unary(ggml.ggml_expm1, b.clamp(x, -math.inf, 0.0))
-    return b.add(b.unary(ggml.ggml_relu, x), b.affine(below, node.attr("alpha", 1.0)))
+    if node.op == "Elu":
+        return b.add(b.unary(ggml.ggml_relu, x), b.affine(below, node.attr("alpha", 1.0)))
+    alpha, gamma = (1.6732, 1.0507) if node.version < 6 else (1.67326319217681884765625, 1.05070102214813232421875)
+    alpha, gamma = node.attr("alpha", alpha), node.attr("gamma", gamma)
+    return b.add(b.affine(b.unary(ggml.ggml_relu, x), gamma), b.affine(below, alpha * gamma))
 
 
 @rule("Celu", on_floats=True)

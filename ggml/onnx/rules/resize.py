@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.shapes import grid_of
 from ..recording import ggml
-from ..values import F32, Known, OnHost, count, extents, is_float, place_of
+from ..values import F32, F64, Known, OnHost, count, extents, is_float, place_of
 from . import rule
 from .elementwise import round_half_even
 from .matmul import matmul
@@ -198,6 +199,15 @@ def policy(node, old, sizes):
         scale = min(scales) if keep == "not_larger" else max(scales)
         return [scale] * len(old), [int(math.floor(scale * n + 0.5)) for n in old]
     return scales, [int(s) for s in sizes]
+
+
+@rule("AffineGrid", on_floats=True)
+def affine_grid(b, node, theta, size):
+    if theta.dtype == F64:
+        raise OnHost("grids of float64")
+    size = b.known(size).tolist()
+    y = matmul(b, b.constant(grid_of(node, size).astype(np.float32)), b.transpose(theta, (0, 2, 1)))
+    return b.reshape(b.like(y.t, y.shape, theta.dtype), (*theta.shape[:1], *size[2:], len(size) - 2))
 
 
 @rule("GridSample", on_floats=True)
