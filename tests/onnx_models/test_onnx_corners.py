@@ -329,6 +329,19 @@ def test_functions_of_small_and_large_numbers(name):
     np.testing.assert_allclose(one(name, x), wanted, rtol=4e-7, atol=0)
 
 
+@pytest.mark.parametrize("n", [-1, *range(1, 18)])
+def test_whole_powers(n):
+    x = np.concatenate([floats(300) * 4, np.float32([0, 1, -1, np.inf, -np.inf, np.nan])])
+    with np.errstate(all="ignore"):
+        wanted = (x.astype(np.float64) ** n).astype(np.float32)
+    y = one("Pow", x, constants=[("n", np.float32(n))])
+    rounding = 2.0**-24  # of each product; squares double the error that they have
+    np.testing.assert_allclose(y, wanted, rtol=max(n, 2) * rounding if n < 17 else 1e-5, atol=0)
+    if n > 0:
+        whole = np.arange(-3, 4)
+        np.testing.assert_array_equal(one("Pow", whole, constants=[("n", np.int64(n))]), whole**n)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 1, 3, 1), (1, 2, 3, 1, 2), (1, 1, 1, 1)])
 @pytest.mark.parametrize("corners", [0, 1])
