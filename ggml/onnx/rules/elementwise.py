@@ -344,7 +344,7 @@ def bit_shift(b, node, x, places):
 @rule("Pow")
 def power(b, node, x, y):
     single = isinstance(y, Known) and count(y.shape) == 1 and len(y.shape) <= len(x.shape)
-    e = float(y.array.reshape(())) if single else None
+    e = float(y.array.reshape(())) if single else math.nan
     if e in range(1, 17):  # in fewer nodes than with exp and log, and more exact
         return whole_power(b, x, int(e))
     if not is_float(x.dtype):
