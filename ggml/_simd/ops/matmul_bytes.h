@@ -48,7 +48,6 @@ typedef struct bytes_work {
                                      * row of a */
     int64_t lines;                  /* of codes for these rows */
     bytes_format format;
-    bool wide;                      /* codes have 16 bits */
     size_t ahead;                   /* bytes between a row of a and what is prefetched; 0: a stays in the caches */
     int32_t more;                   /* what is added to a matrix of bytes */
     bytes_row *row;
@@ -66,28 +65,26 @@ typedef struct bytes_work {
     int8_t *narrow;                 /* of a matrix of floats: the bytes of a panel's rows */
     bool whole;                     /* all of these are whole numbers */
 } bytes_work;
-/* What is added to the sums of products of a vector of rows of a, from row i of the panel on, and a row of b */
-static inline vi bytes_more(const bytes_work *q, const bytes_row *row, int i) {
-    const vi more = q->wide ? vi_set1(0) : vi_mul(vi_load(q->totals + i), vi_set1(row->offset));
-    return q->added ? vi_add(more, vi_mul(vi_load(q->from + i), vi_set1(row->sum))) : more;
+/* Whether codes have 16 bits. */
+static inline bool bytes_wide(const bytes_work *q) { return BYTES_PAIRS && q->format != BYTES_CLIPPED; }
+/* What is added to the sums of products of a vector of rows of a and a row of b; totals, from: of these rows of a. */
+static inline vi bytes_more(bool wide, bool added, const int32_t *totals, const int32_t *from, const bytes_row *row) {
+    const vi more = wide ? vi_set1(0) : vi_mul(vi_load(totals), vi_set1(row->offset));
+    return added ? vi_add(more, vi_mul(vi_load(from), vi_set1(row->sum))) : more;
 }
-/* The same of a panel and n rows of b. */
+/* Sets the sums of a panel and n rows of b to what is added. */
 static inline void bytes_begin(const bytes_work *q, const bytes_row *row, int n) {
-    const bool wide = q->wide, added = q->added;        /* stores of vectors may change *q, as far as compilers know */
+    const bool wide = bytes_wide(q), added = q->added;  /* stores of vectors may change *q, as far as compilers know */
     const int32_t *const totals = q->totals, *const from = q->from;
     int32_t *sums = q->sums;
-    for (; n > 0; n--, row++, sums += MR) {
-        const vi offset = vi_set1(row->offset), sum = vi_set1(row->sum);
-        for (int i = 0; i < MR; i += VW) {
-            const vi more = wide ? vi_set1(0) : vi_mul(vi_load(totals + i), offset);
-            vi_store(sums + i, added ? vi_add(more, vi_mul(vi_load(from + i), sum)) : more);
-        }
-    }
+    for (; n > 0; n--, row++, sums += MR)
+        for (int i = 0; i < MR; i += VW) vi_store(sums + i, bytes_more(wide, added, totals + i, from + i, row));
 }
 /* Stores the floats of m sums. */
 static void bytes_store(const bytes_work *q, const bytes_row *row, const int32_t *sums, int64_t m, float *y) {
     for (int i = 0; i < m; i += VW) {
-        const vf v = vi_to_vf(vi_add(vi_load(sums + i), bytes_more(q, row, i)));
+        const vi more = bytes_more(bytes_wide(q), q->added, q->totals + i, q->from + i, row);
+        const vf v = vi_to_vf(vi_add(vi_load(sums + i), more));
         if (m - i >= VW) vf_store(y + i, v); else vf_storen(y + i, v, (int)(m - i));
     }
 }
@@ -347,29 +344,31 @@ static void bytes_encode(const bytes_work *q, const float *x, uint8_t *codes, by
         memset(codes, 0, (size_t)q->line);
         return;
     }
-    row->offset = q->wide ? 0 : (int32_t)r.least + BYTES_SIGNED;
+    row->offset = bytes_wide(q) ? 0 : (int32_t)r.least + BYTES_SIGNED;
     row->sum = (int32_t)r.sum, row->range = (int32_t)(r.most - r.least);
     const vf from = vf_set1((float)row->offset);
     for (int64_t i = 0; i < q->k; i += VW) {
         const vi code = vf_to_vi(vf_sub(ld(x + i, q->k - i), from));
-        if (q->wide) vi_store_u16((uint16_t *)codes + i, vi_and(code, vi_set1(0xffff)));
+        if (bytes_wide(q)) vi_store_u16((uint16_t *)codes + i, vi_and(code, vi_set1(0xffff)));
         else vi_store_u8(codes + i, code);
     }
-    const int64_t used = q->k * (q->wide + 1);
+    const int64_t used = q->k * (bytes_wide(q) + 1);
     memset(codes + used, 0, (size_t)(q->line - used));
 }
 static const char *bytes_nth_row(const ggml_tensor *t, int64_t n) {
     return gg_row_ptr(t, n % t->ne[1], n / t->ne[1] % t->ne[2], n / t->ne[1] / t->ne[2]);
 }
+/* A row of a tensor as floats that lie side by side: where it is, or in q->floats. */
+static const float *bytes_as_floats(const bytes_work *q, const ggml_tensor *t, const char *row) {
+    if (t->type == GGML_TYPE_F32 && t->nb[0] == sizeof(float)) return (const float *)row;
+    gg_to_floats(t->type, row, t->nb[0], q->k, q->floats);
+    return q->floats;
+}
 /* Makes the codes of n rows of b from row j on. row: of row 0; codes: of row j. */
 static void bytes_encode_rows(const bytes_work *q, const ggml_tensor *b, int64_t j, int64_t n, bytes_row *row,
                               uint8_t *codes) {
-    const bool plain = b->type == GGML_TYPE_F32 && b->nb[0] == sizeof(float);
-    for (const int64_t end = j + n; j < end; j++, codes += q->line) {
-        const char *const x = bytes_nth_row(b, j);
-        if (!plain) gg_to_floats(b->type, x, b->nb[0], q->k, q->floats);
-        bytes_encode(q, plain ? (const float *)x : q->floats, codes, &row[j]);
-    }
+    for (const int64_t end = j + n; j < end; j++, codes += q->line)
+        bytes_encode(q, bytes_as_floats(q, b, bytes_nth_row(b, j)), codes, &row[j]);
 }
 /* Makes the lines u0 to u1 of codes; codes: line 0. Each matrix begins a group of lines that is transposed. */
 static void bytes_encode_lines(const bytes_work *q, const ggml_tensor *b, int64_t u0, int64_t u1, bytes_row *row,
@@ -396,9 +395,7 @@ static const char *bytes_row_of(const ggml_tensor *dst, int64_t i, int64_t n) {
 static void bytes_narrow(bytes_work *q, const ggml_tensor *a, const char *row, int64_t m) {
     q->whole = q->added = true, q->a = q->narrow, q->nb = (size_t)q->line;
     for (int64_t r = 0; r < m && q->whole; r++, row += a->nb[1]) {
-        const bool plain = a->type == GGML_TYPE_F32 && a->nb[0] == sizeof(float);
-        const float *const x = plain ? (const float *)row : q->floats;
-        if (!plain) gg_to_floats(a->type, row, a->nb[0], q->k, q->floats);
+        const float *const x = bytes_as_floats(q, a, row);
         const bytes_range range = bytes_range_of(x, q->k);
         int8_t *const y = q->narrow + r * q->line;
         q->whole = range.whole, q->from[r] = (int32_t)gg_max(range.most - 127, gg_min(range.least + 128, 0));
@@ -410,10 +407,10 @@ static void bytes_narrow(bytes_work *q, const ggml_tensor *a, const char *row, i
 }
 /* Memory: for the rows of b, which threads may share, and of a thread. */
 static void bytes_set_format(bytes_work *q, bytes_format format) {
-    q->format = format, q->wide = BYTES_PAIRS && format != BYTES_CLIPPED;
-    q->words = gg_ceil_div(q->k, q->wide ? 2 : 4);
+    q->format = format;
+    q->words = gg_ceil_div(q->k, bytes_wide(q) ? 2 : 4);
     q->lines = format == BYTES_CLIPPED ? gg_ceil_div(q->rows, VW) * VW : q->rows;
-    q->line = gg_ceil_div((q->k + 2 * VW) * (q->wide + 1), BYTES_LINE) * BYTES_LINE;
+    q->line = gg_ceil_div((q->k + 2 * VW) * (bytes_wide(q) + 1), BYTES_LINE) * BYTES_LINE;
 }
 static bytes_work bytes_layout(const ggml_tensor *dst) {
     const ggml_tensor *const b = dst->src[1];
@@ -464,9 +461,7 @@ static bool bytes_clips(bytes_work *q, const ggml_tensor *dst) {
     int64_t clipped = 0;
     for (int64_t i = 0; i < BYTES_SAMPLES; i++) {
         const char *const x = bytes_nth_row(b, gg_nrows(b) * i / BYTES_SAMPLES);
-        const bool plain = b->type == GGML_TYPE_F32 && b->nb[0] == sizeof(float);
-        if (!plain) gg_to_floats(b->type, x, b->nb[0], q->k, q->floats);
-        const bytes_range r = bytes_range_of(plain ? (const float *)x : q->floats, q->k);
+        const bytes_range r = bytes_range_of(bytes_as_floats(q, b, x), q->k);
         if (r.whole) range = gg_max(range, r.most - r.least);
     }
     q->clipped.most = clipped_most((int32_t)range);
@@ -475,7 +470,7 @@ static bool bytes_clips(bytes_work *q, const ggml_tensor *dst) {
         if (whole) bytes_narrow(q, a, x, 1);
         clipped += clipped_count(&q->clipped, whole ? q->narrow : (const int8_t *)x);
     }
-    /* 2 of 5 words with many columns and a large k: fitted to measurements */
+    /* less than 2 of 5 words; with few columns or a small k, a smaller share: fitted to measurements */
     return 5 * clipped * (q->rows + 96) < BYTES_SAMPLES * q->rows * (2 * q->clipped.half - 15);
 }
 #endif
@@ -587,7 +582,7 @@ static int bytes_run(const gg_work *w, ggml_tensor *dst) {
             if (!shared && j0 != there) bytes_encode_lines(&q, b, l0, l0 + q.lines, row, codes);
             q.row = row + j0, q.codes = codes + l0 * q.line;
 #ifdef GG_VEC_PAIRS
-            if (j0 != there) q.clipped.most = clipped_most(bytes_largest(&q));
+            if (j0 != there && q.format == BYTES_CLIPPED) q.clipped.most = clipped_most(bytes_largest(&q));
 #endif
             there = j0;
             bytes_panel(&q, dst, bytes_row_of(dst, i, j0 / b->ne[1]), i, gg_min(a->ne[1] - i, MR), j0);

@@ -15,7 +15,7 @@ enum {
 typedef struct clipped_word { int32_t at, word; } clipped_word;     /* at: where the codes of a group of columns are */
 typedef struct clipped_panel {
     int64_t half, k;                /* words of half a row; bytes of a row */
-    int32_t most;                   /* sum of the positive ones of four bytes, or of the negative ones */
+    int32_t most;                   /* largest sum of the positive ones of four bytes, and of the negative ones */
     int32_t *words;                 /* of the rows, transposed */
     int8_t *copies;                 /* of VW rows */
     int64_t line;                   /* bytes of each: the words, and a vector of zeros */

@@ -196,6 +196,7 @@ GG_INLINE void shifted_tile(const int v, const int n, const bool packs, SHIFTED_
         }
 }
 #define SHIFTED_MANY(F, v) F(v, 5) F(v, 6)
+#define SHIFTED_NARROW(F) F(1, 7) F(1, 8)
 #define SHIFTED_SIZES(F, v) F(v, 1) F(v, 2) F(v, 3) F(v, 4) SHIFTED_MANY(F, v)
 #define SHIFTED(v, n) \
     static void shifted_##v##_##n(SHIFTED_ARGS) { \
@@ -205,11 +206,11 @@ GG_INLINE void shifted_tile(const int v, const int n, const bool packs, SHIFTED_
     static void shifted_packing_##v##_##n(SHIFTED_ARGS) { \
         shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, true, k, at, x, w, ldw, out, ldo, left, add, tile, end); \
     }
-SHIFTED_SIZES(SHIFTED, 1) SHIFTED(1, 7) SHIFTED(1, 8)
+SHIFTED_SIZES(SHIFTED, 1) SHIFTED_NARROW(SHIFTED)
 SHIFTED_SIZES(SHIFTED, 2)
 SHIFTED_SIZES(SHIFTED, 3)
 SHIFTED_SIZES(SHIFTED, 4)
-SHIFTED_MANY(SHIFTED_PACKING, 1) SHIFTED_PACKING(1, 7) SHIFTED_PACKING(1, 8)
+SHIFTED_MANY(SHIFTED_PACKING, 1) SHIFTED_NARROW(SHIFTED_PACKING)
 SHIFTED_MANY(SHIFTED_PACKING, 2)
 SHIFTED_MANY(SHIFTED_PACKING, 3)
 SHIFTED_MANY(SHIFTED_PACKING, 4)
@@ -218,14 +219,14 @@ SHIFTED_MANY(SHIFTED_PACKING, 4)
 typedef void (*shifted_fn)(SHIFTED_ARGS);
 #define SHIFTED(v, n) [n] = v <= SHIFTED_V ? shifted_##v##_##n : NULL,
 static const shifted_fn shifted_table[][SHIFTED_NARROW_N + 1] = {
-    [1] = {SHIFTED_SIZES(SHIFTED, 1) SHIFTED(1, 7) SHIFTED(1, 8)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)},
+    [1] = {SHIFTED_SIZES(SHIFTED, 1) SHIFTED_NARROW(SHIFTED)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)},
     [3] = {SHIFTED_SIZES(SHIFTED, 3)}, [4] = {SHIFTED_SIZES(SHIFTED, 4)},
 };
 #undef SHIFTED
 /* NULL for fewer output channels: few groups have so few. */
 #define SHIFTED(v, n) [n] = v <= SHIFTED_V ? shifted_packing_##v##_##n : NULL,
 static const shifted_fn shifted_packing[][SHIFTED_NARROW_N + 1] = {
-    [1] = {SHIFTED_MANY(SHIFTED, 1) SHIFTED(1, 7) SHIFTED(1, 8)}, [2] = {SHIFTED_MANY(SHIFTED, 2)},
+    [1] = {SHIFTED_MANY(SHIFTED, 1) SHIFTED_NARROW(SHIFTED)}, [2] = {SHIFTED_MANY(SHIFTED, 2)},
     [3] = {SHIFTED_MANY(SHIFTED, 3)}, [4] = {SHIFTED_MANY(SHIFTED, 4)},
 };
 #undef SHIFTED
