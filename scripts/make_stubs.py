@@ -84,7 +84,7 @@ _CONV = "ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor], "
 _TAIL = "bias: _To[ggml_tensor], function: _Int | None"
 EXT = {
     **dict.fromkeys(
-        ("equal", "fmod", "less", "maximum", "minimum", "mul_mat_whole", "prelu"),
+        ("equal", "fmod", "less", "maximum", "minimum", "mul_mat_whole", "pow", "prelu"),
         "(ctx: _Address, a: _To[ggml_tensor], b: _To[ggml_tensor]) -> ggml_tensor_p",
     ),
     "argmax": "(ctx: _Address, a: _To[ggml_tensor], last: _Bool) -> ggml_tensor_p",

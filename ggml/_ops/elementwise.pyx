@@ -9,7 +9,7 @@ from .._core cimport (
 from .._enums cimport (
     GGML_OP_ADD, GGML_OP_ADD1, GGML_OP_CLAMP, GGML_OP_CLAMP_BACK, GGML_OP_COS, GGML_OP_DIV, GGML_OP_EQUAL,
     GGML_OP_ERF, GGML_OP_FMOD, GGML_OP_LEAKY_RELU, GGML_OP_LESS, GGML_OP_LOG, GGML_OP_MAXIMUM, GGML_OP_MINIMUM,
-    GGML_OP_MUL, GGML_OP_PRELU, GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT,
+    GGML_OP_MUL, GGML_OP_POW, GGML_OP_PRELU, GGML_OP_QUANTIZE_LINEAR, GGML_OP_SCALE, GGML_OP_SIN, GGML_OP_SQR, GGML_OP_SQRT,
     GGML_OP_SUB, GGML_UNARY_OP_RELU, GGML_UNARY_OP_STEP,
 )
 from .._graph.grad cimport Backward, gradients
@@ -826,6 +826,43 @@ cdef int grad_fmod(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
         b.add(y, neg(b.ctx, sum_to_shape(b.ctx, mul(b.ctx, g, div(b.ctx, sub(b.ctx, x, t), y)), y)))
     return 0
 
+def ext_pow(ctx, a, b):
+    """Raises a tensor to a power element by element, a^b, with b repeated to the shape of a.
+
+    The special cases are those of C's pow: a^0 and 1^b are 1 also for NaN, a fractional power of a negative number is
+    NaN. The gradient of a is that of the result times b a^(b-1); b gets it multiplied by the result and log(a), 0 where
+    a is 0.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, any shape.
+        b: f32, f16 or bf16; each dimension of the shape of a is a multiple of b's.
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: the shapes do not fit, or a type is not supported.
+        MemoryError: the context is full.
+    """
+    return binary_of(ctx, b"ggml.ext.pow", GGML_OP_POW, a, b)
+
+cdef int grad_pow(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
+    """t = x^y: dx = g y x^(y-1), dy = g t log(x); y = 0 gives dx = 0, x = 0 gives dy = 0."""
+    cdef ggml_tensor *x = t.src[0]
+    cdef ggml_tensor *y = t.src[1]
+    cdef ggml_tensor *zero
+    cdef ggml_tensor *less_one
+    b.require_not_overwritten(t, x)
+    b.require_not_overwritten(t, y)
+    if b.needs(x):
+        zero = node2(b.ctx, GGML_OP_EQUAL, y, scale(b.ctx, y, 0, 0, False))     # where x^0 is taken instead of x^-1
+        less_one = add(b.ctx, scale(b.ctx, y, 1, -1, False), zero)
+        b.add(x, mul(b.ctx, g, mul(b.ctx, node2(b.ctx, GGML_OP_POW, x, less_one), y)))
+    if b.needs(y):
+        b.require_not_overwritten(t, t)
+        zero = node2(b.ctx, GGML_OP_EQUAL, x, scale(b.ctx, x, 0, 0, False))     # where log(1) is taken
+        b.add(y, sum_to_shape(b.ctx, mul(b.ctx, g, mul(b.ctx, t, node1(b.ctx, GGML_OP_LOG, add(b.ctx, x, zero)))), y))
+    return 0
+
 # ---- comparisons -----------------------------------------------------------------------------------------------------
 def ext_maximum(ctx, a, b):
     """Takes the larger of two tensors element by element, with b repeated to the shape of a.
@@ -962,6 +999,7 @@ gradients[GGML_OP_CLAMP_BACK] = grad_clamp_back
 gradients[GGML_OP_QUANTIZE_LINEAR] = grad_quantize_linear
 gradients[GGML_OP_LEAKY_RELU] = grad_leaky_relu
 gradients[GGML_OP_FMOD] = grad_fmod
+gradients[GGML_OP_POW] = grad_pow
 gradients[GGML_OP_MAXIMUM] = gradients[GGML_OP_MINIMUM] = grad_extreme
 gradients[GGML_OP_PRELU] = grad_prelu
 gradients[GGML_OP_LESS] = gradients[GGML_OP_EQUAL] = grad_comparison

@@ -89,6 +89,28 @@ def fmod(a, b):
         return np.fmod(a, b)
 
 
+def positive_powers(r):
+    """Powers of positive numbers, whose gradients are finite."""
+    return [r(7, 3, low=0.3, high=3), r(7, 1, low=-2, high=3)]
+
+
+def signed_powers(r):
+    """Whole powers of both signs of numbers of both signs."""
+    return [2.0 ** (r.ints(5, 67, 5) - 2) * (2 * r.ints(2, 67, 5) - 1), r.ints(7, 67, 1) - 3.0]
+
+
+def special_powers(r):
+    """Powers of all pairs of numbers with cases of their own."""
+    values = np.array([0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 1.5, np.inf, -np.inf, np.nan])
+    return [np.repeat(values[:, None], len(values), 1), values[None]]
+
+
+def c_power(a, b):
+    """a^b as C's pow defines it."""
+    with np.errstate(all="ignore"):
+        return np.power(a, tiled(b, a))
+
+
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
@@ -99,6 +121,8 @@ OPS = [
     binary_row("div", np.divide),
     binary_row("ext.fmod", fmod, with_nan, huge, diff=(), in_place=False),
     Op("ext.fmod", fmod, (far_from_whole,), diff=(0, 1), types=("F32",), name="fmod of smooth quotients"),
+    binary_row("ext.pow", c_power, with_nan, signed_powers, special_powers, diff=(), in_place=False),
+    Op("ext.pow", c_power, (positive_powers,), diff=(0, 1), types=("F32",), name="pow of positive numbers"),
     binary_row("ext.maximum", np.maximum, with_nan, in_place=False),
     binary_row("ext.minimum", np.minimum, with_nan, in_place=False),
     binary_row("ext.prelu", prelu, with_nan, diff=(), in_place=False),

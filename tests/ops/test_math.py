@@ -138,6 +138,36 @@ def test_sign_of_zero(name, results):
         np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(SAMPLE[zeros]))
 
 
+def test_powers(ctx):
+    """Within 1 ulp for bases and exponents of all sizes; whole powers of whole numbers that are floats are exact."""
+    dice, n = np.random.default_rng(5), 40001
+    near, huge = dice.uniform(-1, 1, n) * 2.0 ** -dice.uniform(1, 23, n), 2.0 ** dice.uniform(0, 27, n)
+    whole, exponents = (v.ravel() for v in np.meshgrid(np.arange(-40, 41), np.arange(-3, 16)))
+    pairs = (
+        (dice.uniform(0.01, 10, n), dice.uniform(-4, 4, n)),
+        (2.0 ** dice.uniform(-149, 127, n), dice.uniform(-1.5, 1.5, n)),
+        (1 + near, dice.uniform(-1, 1, n) * huge),
+        (dice.uniform(0.5, 2, n), dice.uniform(-150, 150, n)),
+        (-dice.uniform(0.5, 2, n), np.round(dice.uniform(-150, 150, n))),
+        (whole, exponents),
+    )
+    x, y = (np.concatenate(v).astype(np.float32) for v in zip(*pairs))
+    with np.errstate(all="ignore"):
+        want = x.astype(np.float64) ** y.astype(np.float64)
+    exact = (want == np.round(want)) & (np.abs(want) < 2**24) & (x == np.round(x)) & (y == np.round(y))
+    assert exact.sum() > 500
+    out = ggml.ext.pow(ctx, *(ggml.utils.from_numpy(v, ctx) for v in (x, y)))
+    graph = graph_of(ctx, out)
+    for chosen in ISAS:
+        with isa(chosen):
+            compute(ctx, graph, 2)
+        got = elements(out)[0, 0, 0]
+        far = ulps(got, want)
+        worst = np.argmax(far)
+        assert far[worst] <= 1, f"{chosen}: {x[worst]!r}^{y[worst]!r} is {got[worst]!r}, expected {want[worst]!r}"
+        np.testing.assert_array_equal(got[exact], want[exact], chosen)
+
+
 @pytest.mark.parametrize("scale", [0.1, 0.0038751268, 1.0000001, 3e-30, 2e20, -0.7, 1e-39, np.inf])
 @pytest.mark.parametrize("low, high", [(0, 255), (-128, 127), (-32768, 32767)])
 def test_quotients_are_rounded_as_divisions(scale, low, high, ctx):

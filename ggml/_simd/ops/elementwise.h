@@ -17,6 +17,7 @@ static inline vf chosen_or_nan(vm before, vf x, vf z) {
 GG_ELEM_2(MAXIMUM, none, chosen_or_nan(vf_gt(x, z), x, z))
 GG_ELEM_2(MINIMUM, none, chosen_or_nan(vf_lt(x, z), x, z))
 GG_ELEM_2(PRELU, none, v_prelu(x, z))
+GG_ELEM_2(POW, none, v_pow(x, z))
 GG_ELEM_2(LESS, none, vf_select(vf_lt(x, z), vf_set1(1), vf_zero()))
 GG_ELEM_2(EQUAL, none, vf_select(vf_eq(x, z), vf_set1(1), vf_zero()))
 

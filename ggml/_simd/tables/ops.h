@@ -144,6 +144,7 @@ OP(158, LESS,            "x<y",                    elementwise, BINARY,        P
 OP(159, EQUAL,           "x=y",                    elementwise, BINARY,        PER_ELEMENT(4), A | B, GRAD)
 OP(160, ERF,             "erf(x)",                 elementwise, UNARY,         PER_ELEMENT(30), A,    GRAD)
 OP(161, PRELU,           "prelu(x,y)",             elementwise, BINARY,        PER_ELEMENT(4), A | B, GRAD)
+OP(162, POW,             "x^y",                    elementwise, BINARY,        PER_ELEMENT(60), A | B, GRAD)
 OP(170, COMPARE,         "compare(x,y)",           compare,     COMPARE,       PER_ELEMENT(5), 0,     GRAD)
 OP(171, SELECT,          "x?y:z",                  compare,     SELECT,        PER_ELEMENT(6), A | B | C, GRAD)
 OP(172, CHANNEL_NORM,    "norm(x)*y+z",            norm,        CHANNEL_NORM,  PER_ELEMENT(9), A,     WORK)

@@ -169,6 +169,55 @@ static inline vf v_softplus(vf x) {
     return vf_add(vf_max(vf_zero(), x), gg_log_core(u, vf_mul(vf_sub(e, f), inverse), vf_zero()));
 }
 
+/* log2(x) + e0 = *hi + *lo for normal x > 0, within 2^-32 of it: x = 2^e m with m between 1 / sqrt(2) and sqrt(2), and
+ * log2(m) = (2 / ln 2) (s + s^3 / 3 + s^5 / 5 + ...) for s = (m - 1) / (m + 1). The first two terms keep their rounding. */
+static inline void gg_log2_parts(vf x, vf e0, vf *hi, vf *lo) {
+    static const float k[] = {0.57707804f, 0.41219857f, 0.3205989f, 0.26230818f};
+    const vf c1 = vf_set1(0x1.715476p+1f), c1l = vf_set1(0x1.4ae0cp-25f);
+    const vf c3 = vf_set1(0x1.ec709ep-1f), c3l = vf_set1(-0x1.e2fep-28f);
+    const vi bits = vf_bits(x), whole = vi_sra(vi_sub(bits, vi_set1(0x3f3504f3)), 23);
+    const vf e = vf_add(vi_to_vf(whole), e0), f = vf_sub(vi_float(vi_sub(bits, vi_shl(whole, 23))), vf_set1(1));
+    const vf d = vf_add(vf_set1(2), f), dl = vf_sub(f, vf_sub(d, vf_set1(2)));            /* m + 1 = d + dl */
+    const vf s = vf_div(f, d), sl = vf_div(vf_fnma(s, dl, vf_fnma_exact(s, d, f)), d);
+    const vf s2 = vf_mul(s, s), s2l = vf_fma_exact(s, s, vf_neg(s2)), s3 = vf_mul(s2, s);
+    const vf s3l = vf_fma(s2l, s, vf_fma(vf_mul(vf_set1(3), s2), sl, vf_fma_exact(s2, s, vf_neg(s3))));
+    const vf t1 = vf_mul(c1, s), t1l = vf_fma(c1l, s, vf_fma(c1, sl, vf_fma_exact(c1, s, vf_neg(t1))));
+    const vf t3 = vf_mul(c3, s3), t3l = vf_fma(c3l, s3, vf_fma(c3, s3l, vf_fma_exact(c3, s3, vf_neg(t3))));
+    const vf sum = vf_add(t1, t3), lost = vf_add(vf_sub(t1, sum), t3);
+    *hi = vf_add(e, sum);
+    *lo = vf_add(vf_add(vf_sub(e, *hi), sum), vf_fma(vf_mul(s2, s3), gg_poly(s2, 4, k), vf_add(lost, vf_add(t1l, t3l))));
+}
+/* 2^(hi + lo) with one rounding; lo is small, and counts only where hi is no result beyond the floats. */
+static inline vf gg_exp2_parts(vf hi, vf lo) {
+    static const float k[] = {0.2402265f, 0.05550411f, 0.009618129f, 0.0013333558f, 0.0001540353f, 1.5252734e-05f,
+                              1.3215487e-06f};
+    const vf ln2 = vf_set1(0x1.62e43p-1f), near = gg_clamp(hi, -200, 200), n = vf_round(near), one = vf_set1(1);
+    const vf a = vf_sub(near, n), b = vf_select(vf_eq(near, hi), lo, vf_zero());
+    const vf r = vf_add(a, b), rl = vf_add(vf_sub(a, r), b), t = vf_mul(r, ln2), y = vf_add(one, t);
+    const vf tl = vf_fma(rl, ln2, vf_fma(r, vf_set1(-0x1.05c61p-29f), vf_fma_exact(r, ln2, vf_neg(t))));
+    const vf rest = vf_fma(vf_mul(r, r), gg_poly(r, 7, k), tl);
+    return vf_ldexp(vf_add(y, vf_add(vf_add(vf_sub(one, y), t), rest)), n);
+}
+/* x^y with the special cases of C's pow; exact where x and y are small whole numbers and the power is an f32. */
+static __attribute__((noinline, unused)) vf v_pow(vf x, vf y) {
+    const vf one = vf_set1(1), zero = vf_zero(), inf = vf_set1(GG_INF), size = vf_abs(x);
+    const vm normal = vm_and(vf_gt(size, zero), vf_lt(size, inf)), tiny = vf_lt(size, vf_set1(0x1p-126f));
+    const vf scaled = vf_select(tiny, vf_mul(size, vf_set1(0x1p24f)), size), e0 = vf_select(tiny, vf_set1(-24), zero);
+    const vf n = gg_clamp(y, -0x1p40f, 0x1p40f);         /* beyond, all powers but those of 1 are 0 or infinite */
+    vf hi, lo;
+    gg_log2_parts(vf_select(normal, scaled, one), e0, &hi, &lo);
+    const vf t = vf_mul(n, hi), power = gg_exp2_parts(t, vf_fma(n, lo, vf_fma_exact(n, hi, vf_neg(t))));
+    /* Powers of 0 and of infinity are the one or the other. */
+    const vf above = vf_select(vf_gt(size, one), one, zero), positive = vf_select(vf_gt(y, zero), one, zero);
+    vf p = vf_select(normal, power, vf_select(vf_eq(above, positive), inf, zero));
+    const vf half = vf_mul(y, vf_set1(0.5f));
+    const vm whole = vf_eq(vf_trunc(y), y), even = vf_eq(vf_trunc(half), half);
+    p = vf_select(vm_and(whole, vm_not(even)), vf_copysign(p, x), p);
+    p = vf_select(vm_and(vm_and(normal, vf_lt(x, zero)), vm_not(whole)), vf_set1(GG_NAN), p);
+    p = vf_select(vf_isnan(x), x, vf_select(vf_isnan(y), y, p));
+    return vf_select(vf_eq(x, one), one, vf_select(vf_eq(y, zero), one, p));
+}
+
 /* ---- gates: x * sigmoid(z) --------------------------------------------------------------------------------------- */
 /* exp(-z) = e 2^n for z = hi + lo, and d = 2^-n + e: sigmoid(z) is 2^-n / d and sigmoid(-z) is e / d, without
  * cancellation at either end. z is capped at 60, where both have reached their limits. */
