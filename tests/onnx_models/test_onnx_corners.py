@@ -248,6 +248,21 @@ def test_powers_by_exponents_of_other_types(kind):
     np.testing.assert_array_equal(wide, (x.astype(np.float16).astype(float) ** y.astype(float)).astype(np.float16))
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 12])
+@pytest.mark.parametrize("shape", [(2, 7, 3, 5), (1, 6, 4), (3, 5, 2, 3, 4)])
+def test_local_responses(shape, size):
+    """NaN reaches the channels whose windows hold it, no others."""
+    x = floats(*shape) * 3
+    x[0, 1].flat[0], x[0, 4].flat[1] = np.nan, np.inf
+    before, after = (size - 1) // 2, size // 2
+    squares = np.square(x.astype(float))
+    with np.errstate(invalid="ignore"):
+        total = np.stack([squares[:, max(0, c - before) : c + after + 1].sum(1) for c in range(shape[1])], 1)
+        want = x / (1.5 + 0.3 / size * total) ** 0.6
+    found = one("LRN", x, size=size, alpha=0.3, beta=0.6, bias=1.5)
+    np.testing.assert_allclose(found, want.astype(np.float32), rtol=1e-6)
+
+
 def test_normalised_by_mean_and_variance():
     x = floats(2, 3, 4, 5) * 1e-3 + 30
     for axes in (None, [0], [1, 3]):

@@ -12,9 +12,8 @@ from ..values import F32, Known, OnHost, count, is_float, place_of
 from . import rule
 from .elementwise import absolute
 from .index import place_of_max
-from .matmul import matmul
 from .pool import norm_of
-from .shape import parameter
+from .shape import padded, parameter
 
 
 @rule("Softmax", "LogSoftmax", "Hardmax", on_floats=True)
@@ -169,14 +168,12 @@ def lp_norm(b, node, x):
 @rule("LRN", on_floats=True)
 def local_response(b, node, x):
     size, c = node.attr("size"), x.shape[1]
-    before, after = (size - 1) // 2, size // 2
-    near = np.abs(np.arange(c)[:, None] - np.arange(c)) * 2
-    near = np.where(np.arange(c)[None] >= np.arange(c)[:, None], near <= 2 * after, near <= 2 * before)
-    squares = b.reshape(b.unary(ggml.ggml_sqr, x), (x.shape[0], c, count(x.shape[2:])))
-    total = b.reshape(matmul(b, b.constant(near.astype(np.float32)), squares), x.shape)
+    planes = b.reshape(x, (x.shape[0], c, count(x.shape[2:])))
+    squares = padded(b, b.unary(ggml.ggml_sqr, planes), [((size - 1) // 2, size // 2), (0, 0)])
+    total = functools.reduce(b.add, [b.slice(squares, 1, k, c) for k in range(size)])
     base = b.affine(total, node.attr("alpha", 1e-4) / size, node.attr("bias", 1.0))
-    power = b.unary(ggml.ggml_exp, b.affine(b.unary(ggml.ggml_log, base), -node.attr("beta", 0.75)))
-    return b.mul(x, power)
+    power = b.binary(ggml.ext.pow, base, b.full((), -node.attr("beta", 0.75)))
+    return b.reshape(b.mul(planes, power), x.shape)
 
 
 # Reductions over axes
