@@ -273,6 +273,11 @@ class Layout(Home):
             return x
         return self.with_shape(ggml.ggml_cont(self.ctx, x.t), x.shape, x)
 
+    def dense(self, x):
+        """The Tensor whose rows have contiguous elements."""
+        x = self.use(x)
+        return x if self.ask(dense_rows, x.t) else self.contiguous(x)
+
     def with_shape(self, t, shape, like):
         """A Tensor of moved elements of another value."""
         return Tensor(t, shape, like.dtype, like.bounds)
@@ -413,7 +418,7 @@ class Layout(Home):
         if len(shape) > 4 or place == 0 and step > 1:  # rows of a view are contiguous: view rows of one element
             y = self.reshape(x, (count(x.shape[:axis]), x.shape[axis], count(x.shape[axis + 1 :])))
             return self.reshape(self.slice(y, 1, start, size, step), shape)
-        y = x if self.ask(dense_rows, x.t) else self.contiguous(x)
+        y = self.dense(x)
         return self.with_shape(self.call(part_of, y.t, *extents(shape), place, start, step), shape, x)
 
     def sliced(self, x, axis, start, size, step):

@@ -31,6 +31,8 @@ GELU = {
     "Erf": ("gelu_erf", math.sqrt(0.5) * X),
 }  # GELU(x) = x (1 + op(polynomial of x)) / 2, by the op: the engine's function, and the polynomial
 
+FAR = -1e30  # a score that is replaced by one as low is lost in a sum with it as well
+
 
 @dataclass(frozen=True)
 class Pattern:
@@ -505,6 +507,81 @@ def sum_of_squares(r, node):
     if not square or not r.alone(square) or not squares(r, node.inputs[0], square.inputs[0]):
         return None
     return r.joined(node, "ReduceSumSquare", [square.inputs[0], *node.inputs[1:]], **node.attrs)
+
+
+# Attention in pieces
+
+
+@pattern("MatMul")
+def attention(r, node):
+    """Softmax of scaled products of q and transposed k, with masks, times v: no scores are stored."""
+    maker, v = r.maker(node.inputs[0], "Softmax", "Where"), node.inputs[1]
+    if maker is None or not r.alone(maker):
+        return None
+    softmax = maker if maker.op == "Softmax" else numbers_or_zero(r, maker)
+    found = softmax and scores(r, softmax.inputs[0], 2)
+    if not found:
+        return None
+    product, scale, rank, masks = found
+    (q, k), keys = product.inputs, None
+    q, scale, rank = unscaled(r, q, scale, rank)
+    k, scale, rank = unscaled(r, k, scale, rank)
+    turned = r.maker(k, "Transpose")
+    if turned and r.alone(turned) and turned.attr("perm"):
+        k, scale, rank = unscaled(r, turned.inputs[0], scale, rank)
+        keys = tuple(turned.attr("perm"))
+    return r.joined(
+        node,
+        "ggml.Attention",
+        [q, k, v, *(mask for mask, _ in masks)],
+        keys=keys,
+        scale=scale,
+        rank=rank,
+        hides=[hides for _, hides in masks],
+        axis=softmax.attr("axis", 1 if softmax.version < 13 else -1),
+    )
+
+
+def numbers_or_zero(r, node):
+    """The Softmax of which a Where takes all but NaN, which it has where no key is seen; that reads it, too."""
+    softmax, test = r.maker(node.inputs[2], "Softmax"), r.maker(node.inputs[0], "IsNaN")
+    safe = softmax and test and test.inputs[0] == node.inputs[2] and r.number(node.inputs[1]) == 0
+    return softmax if safe and r.alone(test) and r.readers[node.inputs[2]] == 2 else None
+
+
+def scores(r, name, most):
+    """(product, scale, rank of the scale, masks) of a value that only a softmax reads, with up to `most` masks.
+
+    masks: (name, None) of what is added, (name, (low, seen)) of a condition that is `seen` where no key is hidden.
+    """
+    node = r.makers.get(name)
+    if node is None or not r.alone(node):
+        return None
+    line = r.line(node)
+    if node.op == "MatMul" or line:
+        x, scale, shift, rank = line or (name, 1.0, 0.0, 0)
+        product = r.maker(x, "MatMul")
+        return None if product is None or shift or not r.alone(product) else (product, scale, rank, [])
+    sides: list[tuple] = []  # (scores, mask, how it hides)
+    if node.op == "Add":
+        sides = [(x, mask, None) for x, mask in (node.inputs, node.inputs[::-1])]
+    elif node.op == "Where":
+        condition, x, y = node.inputs
+        sides = [(s, condition, (r.number(low), s == x)) for s, low in ((x, y), (y, x)) if (r.number(low) or 0) <= FAR]
+    for x, mask, hides in sides if most else ():
+        found = scores(r, x, most - 1)
+        if found:
+            return *found[:3], [*found[3], (mask, hides)]
+    return None
+
+
+def unscaled(r, name, scale, rank):
+    """(x, scale, rank) of a factor of a product, x times a number that only the product reads."""
+    node = r.makers.get(name)
+    line = r.line(node) if node and r.alone(node) else None
+    if line is None or line[2]:
+        return name, scale, rank
+    return line[0], scale * line[1], max(rank, line[3])
 
 
 # Rows that are looked up

@@ -33,6 +33,7 @@ from .values import (
     F64,
     Drive,
     Feed,
+    InPieces,
     Known,
     NeedValue,
     OnHost,
@@ -334,14 +335,17 @@ class Lowering:
             except host.HostError:  # the reference does not know a version or a case of the operator
                 if rule is None:
                     raise
-        if rule is None:
-            for value in values:  # expanding a function whose operands stay on the host would gain nothing
-                if isinstance(value, Feed):
-                    require_held(value)
-            return self.replace(node, expand.function(self, node, values))
-        results = self.rule_results(node, values)
-        self.note(node, where_of(results))
-        return results
+        try:
+            if rule is not None:
+                results = self.rule_results(node, values)
+                self.note(node, where_of(results))
+                return results
+        except InPieces:
+            pass
+        for value in values:  # expanding a function whose operands stay on the host would gain nothing
+            if isinstance(value, Feed):
+                require_held(value)
+        return self.replace(node, expand.function(self, node, values))
 
     def rule_results(self, node, values):
         """What the rule of a node makes of values, a tuple."""

@@ -37,8 +37,12 @@ NARROW = extra_types(
 SMALL_INTEGERS = extra_types("int4", "uint4", "int2", "uint2")
 
 
+class InPieces(Exception):
+    """A rule declines: the nodes of the function that defines the operator compute it."""
+
+
 class OnHost(Exception):
-    """A rule declines: the node runs on the host, or is expanded. Its message is the reason."""
+    """A rule declines: the node runs on the host. Its message is the reason."""
 
 
 class NeedValue(Exception):

@@ -401,3 +401,150 @@ def test_operators_as_onnxruntime(case):
     model, feeds, _ = case_of(case, range(99))
     model, feeds = halved(model, feeds)
     near(ggml.onnx.load(model, strict=True).run(feeds), through_onnxruntime(model, feeds), 1e-4)
+
+
+# ONNX's own operator
+
+
+STANDARD = {  # attributes, with "flat": 3-D operands, "shared": heads of k and v, "mask": its shape and kind
+    "plain": {},
+    "flat, causal": {"flat": True, "is_causal": 1},
+    "shared heads, scale, softcap": {"shared": 2, "scale": 0.4, "softcap": 3.0},
+    "past, causal, flat": {"past": PAST, "is_causal": 1, "flat": True, "shared": 1},
+    "booleans": {"mask": ("tokens", "keys", bool)},
+    "booleans of heads, causal": {"mask": (HEADS, "tokens", "keys", bool), "is_causal": 1},
+    "numbers, past": {"mask": (BATCH, 1, 1, "keys", np.float32), "past": PAST},
+    "lengths": {"lengths": True},
+    "lengths, causal, numbers": {"lengths": True, "is_causal": 1, "mask": ("tokens", "keys", np.float32), "shared": 2},
+}
+
+
+def standard_case(spec, tokens, keys, rng):
+    """Feeds of the inputs of Attention, and its results in float64."""
+    shared, past = spec.get("shared", HEADS), spec.get("past", 0)
+    q, k, v = (rng.standard_normal((BATCH, h, n, 8)).astype(np.float32) for h, n in
+               ((HEADS, tokens), (shared, keys), (shared, keys)))  # fmt: skip
+    feeds = {n: x.transpose(0, 2, 1, 3).reshape(BATCH, x.shape[2], -1) if spec.get("flat") else x
+             for n, x in {"q": q, "k": k, "v": v}.items()}  # fmt: skip
+    if past:
+        old = [rng.standard_normal((BATCH, shared, past, 8)).astype(np.float32) for _ in range(2)]
+        feeds |= dict(zip(("past_k", "past_v"), old))
+        k, v = (np.concatenate([o, x], 2) for o, x in zip(old, (k, v)))
+    total, added, offset = keys + past, np.zeros((BATCH, 1, tokens, keys + past)), np.full(BATCH, past)
+    if "mask" in spec:
+        *shape, kind = spec["mask"]
+        size = [{"tokens": tokens, "keys": total}.get(n, n) for n in shape]
+        feeds["mask"] = rng.random(size) < 0.7 if kind is bool else rng.standard_normal(size).astype(kind)
+        added = added + (np.where(feeds["mask"], 0, -np.inf) if kind is bool else feeds["mask"])
+    if "lengths" in spec:
+        feeds["lengths"] = np.array([keys, max(keys - 3, 1)])
+        added = added + np.where(np.arange(keys) < feeds["lengths"][:, None, None, None], 0, -np.inf)
+        offset = feeds["lengths"] - tokens
+    if spec.get("is_causal"):
+        last = np.arange(tokens)[:, None] + offset[:, None, None, None]
+        added = added + np.where(np.arange(total) <= last, 0, -np.inf)
+    with np.errstate(invalid="ignore"):
+        y = np.nan_to_num(attend(q, k, v, added, spec.get("scale"), spec.get("softcap", 0.0)))
+    return feeds, y if spec.get("flat") else y.reshape(BATCH, tokens, HEADS, -1).transpose(0, 2, 1, 3), k, v
+
+
+@pytest.mark.parametrize("case", STANDARD)
+def test_standard_attention(case):
+    """For several numbers of tokens, one after the other; a query that sees no key gives zeros."""
+    spec, model, rng = STANDARD[case], None, np.random.default_rng(3)
+    attributes = {k: v for k, v in spec.items() if k in ("is_causal", "scale", "softcap")}
+    if spec.get("flat"):
+        attributes |= {"q_num_heads": HEADS, "kv_num_heads": spec.get("shared", HEADS)}
+    places = ["q", "k", "v", "mask", "past_k", "past_v", "lengths"]
+    for tokens, keys in ((5, 5), (1, 9), (4, 30), (5, 5)):
+        feeds, *wanted = standard_case(spec, tokens, keys, rng)
+        if model is None:
+            outputs = ["y", "new_k", "new_v"][: 3 if "past" in spec else 1]
+            node = onnx.helper.make_node("Attention", [n if n in feeds else "" for n in places], outputs, **attributes)
+            kinds = {n: onnx.helper.np_dtype_to_tensor_dtype(x.dtype) for n, x in feeds.items()}
+            graph = onnx.helper.make_graph(
+                [node],
+                "standard",
+                [onnx.helper.make_tensor_value_info(n, kinds[n], [None] * x.ndim) for n, x in feeds.items()],
+                [onnx.helper.make_tensor_value_info(n, kinds["q"], None) for n in outputs],
+            )
+            proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 24)], ir_version=10)
+            model = ggml.onnx.load(proto, strict=True, threads=2)
+        found = model.run(feeds)
+        np.testing.assert_allclose(found[0], wanted[0], 2e-5, 2e-6)
+        for x, y in zip(found[1:], wanted[1:]):
+            np.testing.assert_array_equal(x, y)
+        assert {e.op for e in model.report(feeds)} == {"Attention"}
+
+
+# Attention in pieces: products and a softmax
+
+PIECES = {  # nodes from q, transposed keys t (of k) and constants to p, the probabilities; low is -inf, least finite
+    "plain": "MatMul q t a, Softmax a p",
+    "scaled": "MatMul q t a, Mul c a s, Softmax s p",
+    "scaled before": "Mul q c r, Mul t c u, MatMul r u a, Div a c s, Softmax s p",
+    "masks": "MatMul q t a, Add m a b, Add b h s, Softmax s p",
+    "hidden": "MatMul q t a, Where w low a s, Softmax s o, IsNaN o n, Where n zero o p",
+    "seen": "MatMul q t a, Mul a c b, Where w b low s, Softmax s o, IsNaN o n, Where n zero o p",
+    "lowered": "MatMul q t a, Where w a least s, Softmax s p",
+}
+CONSTANTS = {k: np.float32(v) for k, v in {"c": 0.3, "low": -np.inf, "least": -3e38, "zero": 0}.items()}
+
+
+def pieces(form, rank, feeds, strict=True):
+    """The model of a form, whose q, k and v have a rank."""
+    perm = [*range(rank - 2), rank - 1, rank - 2]
+    nodes = [onnx.helper.make_node("Transpose", ["k"], ["t"], perm=perm)]
+    for op, *operands, result in (line.split() for line in (PIECES[form] + ", MatMul p v y").split(", ")):
+        nodes.append(onnx.helper.make_node(op, operands, [result]))
+    kinds = {k: onnx.helper.np_dtype_to_tensor_dtype(v.dtype) for k, v in feeds.items()}
+    graph = onnx.helper.make_graph(
+        nodes,
+        "pieces",
+        [onnx.helper.make_tensor_value_info(k, kinds[k], [None] * v.ndim) for k, v in feeds.items()],
+        [onnx.helper.make_tensor_value_info("y", kinds["q"], None)],
+        [onnx.numpy_helper.from_array(v, k) for k, v in CONSTANTS.items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", 20)]
+    return ggml.onnx.load(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), strict=strict, threads=2)
+
+
+def scores_of(form, products, rng):
+    """What the softmax of a form is taken of, and its masks; the first query of some forms sees no key."""
+    if form == "masks":
+        m, h = (rng.standard_normal(s).astype(np.float32) for s in (products.shape[-1:], (*products.shape[-3:-1], 1)))
+        return products + m + h, {"m": m, "h": h}
+    if form in ("plain", "scaled", "scaled before"):
+        return products * {"plain": 1, "scaled": 0.3, "scaled before": 0.3}[form], {}
+    w = rng.random(products.shape[-2:]) < 0.5
+    w[0] = form == "hidden"
+    low = CONSTANTS["least" if form == "lowered" else "low"]
+    return np.where(w != (form == "hidden"), products * (0.3 if form == "seen" else 1), low), {"w": w}
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4, 5])
+@pytest.mark.parametrize("form", PIECES)
+def test_products_with_a_softmax_between(form, rank):
+    """For several numbers of queries and keys, one after the other."""
+    rng, lead, model = np.random.default_rng(rank), {2: (), 3: (3,), 4: (2, 3), 5: (2, 1, 3)}[rank], None
+    for tokens, keys in ((5, 7), (1, 9), (33, 4), (5, 7)):
+        sizes = {"q": (tokens, 8), "k": (keys, 8), "v": (keys, 6)}
+        feeds = {name: rng.standard_normal((*lead, *size)).astype(np.float32) for name, size in sizes.items()}
+        s, masks = scores_of(form, feeds["q"].astype(float) @ np.swapaxes(feeds["k"], -1, -2), rng)
+        with np.errstate(invalid="ignore"):
+            e = np.exp(s - s.max(-1, keepdims=True))
+        wanted = np.nan_to_num(e / e.sum(-1, keepdims=True)) @ feeds["v"].astype(float)
+        model = model or pieces(form, rank, feeds | masks)
+        assert [n.op for n in model.program.nodes] == ["ggml.Attention"]
+        np.testing.assert_allclose(model.run(feeds | masks)[0], wanted, 2e-5, 2e-6)
+
+
+@pytest.mark.parametrize("kind, tolerance", [(np.float16, 2e-3), (np.float64, 1e-12)])
+def test_pieces_of_other_types(kind, tolerance):
+    rng = np.random.default_rng(1)
+    feeds = {name: rng.standard_normal((2, 3, 5, 8)).astype(kind) for name in "qkv"}
+    q, k, v = (x.astype(float) for x in feeds.values())
+    e = np.exp(q @ np.swapaxes(k, -1, -2))
+    found = pieces("plain", 4, feeds, strict=kind != np.float64).run(feeds)[0]
+    assert found.dtype == kind
+    np.testing.assert_allclose(found, e / e.sum(-1, keepdims=True) @ v, tolerance, tolerance)

@@ -117,6 +117,20 @@ CASES = {  # name: lines, constants, shape of x, the operators that remain
         (3, 4),
         ["ReduceSumSquare", "ReduceSumSquare"],
     ),
+    "attention": (
+        [("Transpose x -> k", {"perm": [0, 1, 3, 2]}), *plain("Mul k h -> l", "MatMul x l -> a", "Div a t -> c")]
+        + plain("Add m c -> d", "Softmax d -> p", "MatMul p x -> y"),
+        {"h": HALF, "t": THREE, "m": random(3, 1, 1, 5)},
+        (3, 2, 5, 4),
+        ["ggml.Attention"],
+    ),
+    "attention that hides keys": (
+        [("Transpose x -> k", {"perm": [0, 2, 1]}), *plain("MatMul x k -> a", "Where m a low -> c", "Softmax c -> p")]
+        + plain("IsNaN p -> n", "Where n z p -> o", "MatMul o x -> y"),
+        {"m": np.tri(5) > 0, "low": np.float32(-np.inf), "z": ZERO},
+        (3, 5, 4),
+        ["ggml.Attention"],
+    ),
     "rows": (
         [("Cast x -> i", {"to": TensorProto.INT64}), ("Unsqueeze i l -> j", {}), ("Expand j n -> k", {})]
         + [("Equal k p -> e", {}), ("Cast e -> f", {"to": F32}), ("MatMul f w -> y", {})],
@@ -213,6 +227,31 @@ STAND_BACK = {  # name: lines, constants, x
         plain("Equal x p -> e") + [("Cast e -> f", {"to": F32}), ("MatMul f w -> y", {})],
         {"p": np.arange(5), "w": TABLE},
         np.array([[0, 1, 2, 3, 0]]),
+    ),
+    "a softmax over another axis": (
+        [*plain("Transpose x -> k", "MatMul x k -> a"), ("Softmax a -> p", {"axis": 0}), *plain("MatMul p x -> y")],
+        {},
+        random(5, 4),
+    ),
+    "scores that a mask repeats": (
+        plain("Transpose x -> k", "MatMul x k -> a", "Add a m -> b", "Softmax b -> p", "MatMul p x -> y"),
+        {"m": random(2, 1, 5)},
+        random(5, 4),
+    ),
+    "a scale of a higher rank": (
+        plain("Transpose x -> k", "MatMul x k -> a", "Mul a h -> b", "Softmax b -> p", "MatMul p x -> y"),
+        {"h": np.full((1, 1, 1), 0.3, np.float32)},
+        random(5, 4),
+    ),
+    "keys of one head for all": (
+        plain("Transpose k -> l", "MatMul x l -> a", "Softmax a -> p", "MatMul p k -> y"),
+        {"k": random(6, 4)},
+        random(3, 5, 4),
+    ),
+    "attention without keys": (
+        plain("Transpose k -> l", "MatMul x l -> a", "Softmax a -> p", "MatMul p k -> y"),
+        {"k": random(0, 4)},
+        random(5, 4),
     ),
     "a sum that is no bias": (
         [("Cast x -> q", {"to": TensorProto.UINT8}), ("ConvInteger q w -> i", {"pads": [1] * 4})]

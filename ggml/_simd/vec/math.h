@@ -170,7 +170,7 @@ static inline vf v_softplus(vf x) {
 }
 
 /* log2(x) + e0 = *hi + *lo for normal x > 0, within 2^-32 of it: x = 2^e m with m between 1 / sqrt(2) and sqrt(2), and
- * log2(m) = (2 / ln 2) (s + s^3 / 3 + s^5 / 5 + ...) for s = (m - 1) / (m + 1). The first two terms keep their rounding. */
+ * log2(m) = (2 / ln 2) (s + s^3 / 3 + s^5 / 5 + ...) with s = (m-1)/(m+1); the rounding of the first two is kept. */
 static inline void gg_log2_parts(vf x, vf e0, vf *hi, vf *lo) {
     static const float k[] = {0.57707804f, 0.41219857f, 0.3205989f, 0.26230818f};
     const vf c1 = vf_set1(0x1.715476p+1f), c1l = vf_set1(0x1.4ae0cp-25f);
@@ -184,8 +184,8 @@ static inline void gg_log2_parts(vf x, vf e0, vf *hi, vf *lo) {
     const vf t1 = vf_mul(c1, s), t1l = vf_fma(c1l, s, vf_fma(c1, sl, vf_fma_exact(c1, s, vf_neg(t1))));
     const vf t3 = vf_mul(c3, s3), t3l = vf_fma(c3l, s3, vf_fma(c3, s3l, vf_fma_exact(c3, s3, vf_neg(t3))));
     const vf sum = vf_add(t1, t3), lost = vf_add(vf_sub(t1, sum), t3);
-    *hi = vf_add(e, sum);
-    *lo = vf_add(vf_add(vf_sub(e, *hi), sum), vf_fma(vf_mul(s2, s3), gg_poly(s2, 4, k), vf_add(lost, vf_add(t1l, t3l))));
+    const vf rest = vf_fma(vf_mul(s2, s3), gg_poly(s2, 4, k), vf_add(lost, vf_add(t1l, t3l)));
+    *hi = vf_add(e, sum), *lo = vf_add(vf_add(vf_sub(e, *hi), sum), rest);
 }
 /* 2^(hi + lo) with one rounding; lo is small, and counts only where hi is no result beyond the floats. */
 static inline vf gg_exp2_parts(vf hi, vf lo) {
@@ -198,7 +198,7 @@ static inline vf gg_exp2_parts(vf hi, vf lo) {
     const vf rest = vf_fma(vf_mul(r, r), gg_poly(r, 7, k), tl);
     return vf_ldexp(vf_add(y, vf_add(vf_add(vf_sub(one, y), t), rest)), n);
 }
-/* x^y with the special cases of C's pow; exact where x and y are small whole numbers and the power is an f32. */
+/* x^y with the special cases of C's pow; exact where x and y are small whole numbers and the power is an f32 */
 static __attribute__((noinline, unused)) vf v_pow(vf x, vf y) {
     const vf one = vf_set1(1), zero = vf_zero(), inf = vf_set1(GG_INF), size = vf_abs(x);
     const vm normal = vm_and(vf_gt(size, zero), vf_lt(size, inf)), tiny = vf_lt(size, vf_set1(0x1p-126f));

@@ -1,4 +1,4 @@
-"""Attention over heads and rotary positions: operators of com.microsoft that exported language models contain."""
+"""Attention over heads, by one operator or by several, and rotary positions."""
 
 import functools
 import math
@@ -6,28 +6,31 @@ import math
 import numpy as np
 
 from ..recording import ggml
-from ..values import F32, OnHost, Tensor
+from ..values import BOOL, F32, InPieces, OnHost, Tensor, count, floats, is_float
 from . import rule
 from .matmul import matmul
 from .quantized import dequantized
 
 
-def attend(b, node, q, k, v, masks, softcap=0.0, sinks=None):
-    """softmax(scale * q k^T + masks) v as (batch, tokens, heads * width); q, k, v are (batch, heads, tokens, width).
+def attend(b, scale, q, k, v, masks, softcap=0.0, sinks=None):
+    """softmax(scale * q k^T + masks) v as (batch, tokens, heads, width); q, k, v are (batch, heads, tokens, width).
 
-    Consecutive heads of q share one of k and v. masks: values (batch or 1, heads or 1, tokens or 1, keys), or None;
-    softcap: limit of the scores, or 0; sinks: one further score per head, or None.
+    Consecutive heads of q share one of k and v. masks: values (batch or 1, heads or 1, tokens or 1, keys or 1), or
+    None; softcap: limit of the scores, or 0; sinks: one further score per head, or None.
     """
-    scale, masks = node.attr("scale") or 1 / math.sqrt(q.shape[3]), [m for m in masks if m is not None]
+    masks = [m for m in masks if m is not None]
     mask = functools.reduce(b.add, masks) if masks else None
     if mask is not None:
-        mask = b.contiguous(b.expand(mask, (*mask.shape[:2], q.shape[2], k.shape[2]))).t
-    t = ggml.ggml_flash_attn_ext(
-        b.ctx, b.contiguous(q).t, b.contiguous(k).t, b.contiguous(v).t, mask, scale, 0.0, softcap
-    )
+        mask = b.dense(b.expand(mask, (*mask.shape[:2], q.shape[2], k.shape[2]))).t
+    t = ggml.ggml_flash_attn_ext(b.ctx, b.dense(q).t, b.dense(k).t, b.dense(v).t, mask, scale, 0.0, softcap)
     if sinks is not None:
         t = b.call(with_sinks, t, b.contiguous(sinks).t)
-    y = Tensor(t, (q.shape[0], q.shape[2], q.shape[1], v.shape[3]), q.dtype)
+    return Tensor(t, (q.shape[0], q.shape[2], q.shape[1], v.shape[3]), q.dtype)
+
+
+def attend_to(b, node, q, *others):
+    """The same as (batch, tokens, heads * width), with the scale that a node has."""
+    y = attend(b, node.attr("scale") or 1 / math.sqrt(q.shape[3]), q, *others)
     return b.reshape(y, (*y.shape[:2], y.shape[2] * y.shape[3]))
 
 
@@ -56,7 +59,12 @@ def future(b, node, q, k):
 
 def later(tokens, keys):
     """-inf (1, 1, tokens, keys) for keys that follow a token, of which the last one has the last key; 0 for others."""
-    where = np.arange(keys) > np.arange(keys - tokens, keys)[:, None]
+    return beyond(tokens, keys, keys - tokens)
+
+
+def beyond(tokens, keys, offset):
+    """-inf (1, 1, tokens, keys) for keys that follow a token, of which the first has the key `offset`; 0 for others."""
+    where = np.arange(keys) > np.arange(offset, offset + tokens)[:, None]
     return np.where(where, -np.inf, 0).astype(F32)[None, None]
 
 
@@ -98,7 +106,7 @@ def self_attention(b, node, qkv, mask, past, *scores):
     q, k, v = (heads_of(b, x, node.attr("num_heads")) for x in parts)
     if past is not None:
         k, v = (appended(b, b.entry(past, 0, i), x) for i, x in enumerate((k, v)))
-    y = attend(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), *scores])
+    y = attend_to(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), *scores])
     if len(node.outputs) < 2:
         return y
     return y, b.stack([k, v], 0)
@@ -133,7 +141,7 @@ def multi_head_attention(
     heads = node.attr("num_heads")
     q, k, v = (x if len(x.shape) == 4 else heads_of(b, x, heads) for x in (q, k, v))
     k, v = appended(b, past_k, k), appended(b, past_v, v)
-    return attend(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), scores]), k, v
+    return attend_to(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), scores]), k, v
 
 
 def rotated(b, x, positions, cos, sin, interleaved):
@@ -182,7 +190,7 @@ def group_query_attention(
     if sinks is None and node.attr("smooth_softmax", 0):
         sinks = b.full((heads,), 0.0)
     seen, masks = [b.slice(x, 2, 0, total) for x in (k, v)], [hidden(b, where[:, None]), scores]
-    return attend(b, node, q, seen[0], seen[1], masks, node.attr("softcap", 0.0), sinks), k, v
+    return attend_to(b, node, q, seen[0], seen[1], masks, node.attr("softcap", 0.0), sinks), k, v
 
 
 def cached(b, past, new, before, total):
@@ -199,3 +207,76 @@ def cached(b, past, new, before, total):
     rows = np.arange(new.shape[0] * new.shape[1]).reshape(*new.shape[:2], 1) * new.shape[2]
     rows = np.where(source[:, None] < 0, -1, rows + source[:, None])[..., None] * new.shape[3]
     return b.take(new, np.where(rows < 0, -1, rows + np.arange(new.shape[3])))
+
+
+@rule("Attention")
+def dot_product_attention(b, node, q, k, v, mask=None, past_k=None, past_v=None, lengths=None):
+    """ONNX's own operator: (batch, heads, tokens, width), or (batch, tokens, heads * width)."""
+    windows = any(node.attr(f"{side}_window_size", -1) >= 0 for side in ("left", "right"))
+    if windows or any(node.outputs[3:]) or (past_k is None) != (past_v is None):
+        raise InPieces
+    parts, ranks = [x for x in (q, k, v, past_k, past_v) if x is not None], {len(x.shape) for x in (q, k, v)}
+    if not (ranks in ({3}, {4}) and all(is_float(x.dtype) and count(x.shape) for x in parts)):
+        raise InPieces
+    flat = ranks == {3}
+    if flat:
+        heads, shared = node.attr("q_num_heads"), node.attr("kv_num_heads")
+        q, k, v = heads_of(b, q, heads), heads_of(b, k, shared), heads_of(b, v, shared)
+    offset = 0 if past_k is None else past_k.shape[2]
+    k, v = appended(b, past_k, k), appended(b, past_v, v)
+    tokens, keys = q.shape[2], k.shape[2]
+    masks = [] if mask is None else [aligned(b, mask, mask.dtype == BOOL and (-math.inf, True), (*q.shape[:3], keys))]
+    if lengths is not None:
+        ends = b.reshape(b.as_float(lengths), (q.shape[0], 1, 1, 1))
+        if node.attr("is_causal", 0):
+            ends = b.add(ends, b.made(up_to, (tokens,), (1, 1, tokens, 1)))
+        seen = b.less(b.as_float(b.made(np.arange, (keys,), (keys,))), ends)
+        masks.append(b.select(seen, b.full((), 0.0), b.full((), -math.inf)))
+    elif node.attr("is_causal", 0):
+        masks.append(b.made(beyond, (tokens, keys, offset), (1, 1, tokens, keys)))
+    scale = node.attr("scale", 1 / math.sqrt(q.shape[3]))
+    y = attend(b, scale, q, k, v, masks, node.attr("softcap", 0.0))
+    if flat:
+        return b.reshape(y, (*y.shape[:2], y.shape[2] * y.shape[3])), k, v
+    return b.transpose(y, (0, 2, 1, 3)), k, v
+
+
+def up_to(tokens):
+    """What is added to the number of keys for each token, (1, 1, tokens, 1): the last one sees all of them."""
+    return np.arange(1 - tokens, 1, dtype=F32).reshape(1, 1, -1, 1)
+
+
+@rule("ggml.Attention")
+def in_pieces(b, node, q, k, v, *masks):
+    """Attention of products and a softmax (patterns.attention) over the last two axes.
+
+    keys: the order of axes that makes the transposed keys of k, or None if k has it; hides: for each mask None if it is
+    added to the scores, else (low, whether it is true for the keys that are seen).
+    """
+    floats(q, k, v)
+    rank, perm = len(q.shape), node.attr("keys") or range(len(k.shape))
+    k = b.transpose(k, (*perm[:-2], perm[-1], perm[-2]))
+    lead, (n, width), keys = q.shape[:-2], q.shape[-2:], k.shape[-2]
+    fits = k.shape == (*lead, keys, width) and v.shape[:-1] == k.shape[:-1] and node.attr("axis") in (-1, rank - 1)
+    if rank < 2 or node.attr("rank") > rank or not fits or not all(count(x.shape) for x in (q, k, v)):
+        raise OnHost("other products")
+    added = [aligned(b, mask, hides, (*lead, n, keys)) for mask, hides in zip(masks, node.attr("hides"))]
+    four = lead if rank == 4 else (1, count(lead))
+    q, k, v = (b.reshape(x, (*four, *x.shape[-2:])) for x in (q, k, v))
+    y = attend(b, node.attr("scale"), q, k, v, added)
+    return b.reshape(b.transpose(y, (0, 2, 1, 3)), (*lead, n, v.shape[-1]))
+
+
+def aligned(b, mask, hides, shape):
+    """What a mask adds to scores of a shape, with four axes; hides: None, or how a condition hides keys."""
+    own = (1,) * (len(shape) - len(mask.shape)) + tuple(mask.shape)
+    if len(own) > len(shape) or any(m not in (1, n) for m, n in zip(own, shape)):
+        raise OnHost("scores that a mask repeats")
+    if hides:
+        low, seen = (b.full((), x) for x in (hides[0], 0.0))
+        mask = b.select(mask, seen, low) if hides[1] else b.select(mask, low, seen)
+    if len(shape) != 4:
+        alone = all(m == 1 for m in own[:-2])
+        mask = mask if alone else b.expand(b.reshape(mask, own), (*shape[:-2], *own[-2:]))
+        own = (1, 1 if alone else count(shape[:-2]), *own[-2:])
+    return b.reshape(*floats(mask), own)
