@@ -240,7 +240,33 @@ def rewrite(nodes, known, outputs, trains=False):
     Returns:
         list of Node.
     """
-    return Rewriter(nodes, known, set(outputs), trains).run()
+    return Rewriter(without_copies(nodes, known, set(outputs)), known, set(outputs), trains).run()
+
+
+def without_copies(nodes, known, outputs):
+    """The nodes without Identity, and Dropout that drops nothing; those stay whose results branches or outputs read."""
+    sources: dict[str, str] = {}
+    captured = set().union(*(node.uses() - set(node.inputs) for node in nodes))
+    found = []
+    for node in nodes:
+        if any(n in sources for n in node.inputs):
+            node = replace(node, inputs=[sources.get(n, n) for n in node.inputs])
+        if is_copy(node, known):
+            sources[node.outputs[0]] = node.inputs[0]
+            if not captured.union(outputs).intersection(node.outputs):
+                continue
+        found.append(node)
+    return found
+
+
+def is_copy(node, known):
+    """Whether the one result of a node is its operand."""
+    if len(node.inputs) < 1 or len(node.outputs) != 1 or "" in (node.inputs[0], node.outputs[0]):
+        return False
+    training = [*node.inputs, "", ""][2]
+    switch = known.get(training)
+    off = not training or isinstance(switch, Known) and not switch.array.any()
+    return node.op == "Identity" or node.op == "Dropout" and node.version >= 7 and off
 
 
 # Integers of 8 bits

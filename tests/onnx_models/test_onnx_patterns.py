@@ -66,6 +66,12 @@ CASES = {  # name: lines, constants, shape of x, the operators that remain
     ),
     "silu": (plain("Sigmoid x -> a", "Mul a x -> y"), {}, IMAGE, ["ggml.Line"]),
     "silu of a multiple": (plain("Mul x o -> a", "Sigmoid a -> b", "Mul x b -> y"), {"o": ONE}, IMAGE, ["ggml.Line"]),
+    "silu between copies": (
+        plain("Identity x -> a", "Sigmoid a -> b", "Dropout b half off -> c", "Mul a c -> d", "Identity d -> y"),
+        {"half": HALF, "off": np.array(False)},
+        IMAGE,
+        ["ggml.Line", "Identity"],
+    ),
     "hardswish": (
         plain("Add x t -> a", "Clip a z s -> b", "Div b s -> c", "Mul x c -> d", "Mul d h -> y"),
         {"t": THREE, "z": ZERO, "s": SIX, "h": HALF},
@@ -282,6 +288,17 @@ def test_what_others_read_is_computed():
     x = random(*IMAGE)
     for found, wanted in zip(ggml.onnx.load(proto).run(x), ReferenceEvaluator(proto).run(None, {"x": x})):
         np.testing.assert_allclose(found, wanted, 2e-5, 2e-5)
+
+
+def test_copies_that_branches_and_outputs_read():
+    body = [helper.make_node("Add", ["a", "b"], ["r"])]
+    branch = helper.make_graph(body, "branch", [], [helper.make_tensor_value_info("r", F32, None)])
+    lines = [*plain("Identity x -> a", "Sigmoid x -> s", "Identity s -> b", "Mul b a -> m", "Identity m -> y")]
+    lines += [("If go -> t", {"then_branch": branch, "else_branch": branch}), *plain("Identity t -> z")]
+    proto = model_of(lines, {"go": np.array(True)}, (3, 4), outputs=("y", "z", "a"))
+    x = random(3, 4)
+    for found, wanted in zip(ggml.onnx.load(proto).run(x), ReferenceEvaluator(proto).run(None, {"x": x})):
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
 
 
 def test_patterns_in_functions_and_branches():
