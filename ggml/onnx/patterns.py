@@ -596,7 +596,7 @@ def scores(r, name, most):
         sides = [(s, condition, (r.number(low), s == x)) for s, low in ((x, y), (y, x)) if (r.number(low) or 0) <= FAR]
     for x, mask, hides in sides if most else ():
         found = scores(r, x, most - 1)
-        if found:
+        if found and not (found[3] and hides and hides[0] > -math.inf):  # a sum may be lower than what replaces it
             return *found[:3], [*found[3], (mask, hides)]
     return None
 
