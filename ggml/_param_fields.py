@@ -176,6 +176,7 @@ FIELDS = {
         ("function", "i", None),
         ("offset", "i", None),
         ("squares", "i", None),
+        ("groups", "i", None),
     ),
     "conv_3d": (
         ("s", "i", 3),

@@ -178,6 +178,7 @@ cdef extern from "runtime/engine.h" nogil:
         int32_t function
         int32_t offset
         int32_t squares
+        int32_t groups
     gg_conv_2d_params *conv_2d_params(const ggml_tensor *t)
     ctypedef struct gg_conv_3d_params:
         int32_t s[3]

@@ -96,7 +96,7 @@ EXT = {
     "args: Sequence[_To[ggml_tensor]] | None, n_args: _Int, fun: Callable[..., Any] | int, n_tasks: _Int, "
     "userdata: Any) -> ggml_tensor_p",
     "conv_2d": f"({_CONV}s0: _Int, s1: _Int, p0: _Int, p1: _Int, d0: _Int, d1: _Int, {_TAIL}, offset: _Int, "
-    "winograd: _Int) -> ggml_tensor_p",
+    "winograd: _Int, groups: _Int) -> ggml_tensor_p",
     "conv_2d_dw": f"({_CONV}stride0: _Int, stride1: _Int, pad0: _Int, pad1: _Int, dilation0: _Int, dilation1: _Int, "
     f"{_TAIL}) -> ggml_tensor_p",
     "conv_algorithm": "(tensor: _To[ggml_tensor]) -> str | None",

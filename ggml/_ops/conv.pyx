@@ -31,6 +31,7 @@ cdef extern from "runtime/geometry.h" nogil:
     bint gg_conv_is_1d(int kind)
     bint gg_conv_is_depthwise(int kind)
     bint gg_conv_function_ok(int id)
+    int64_t gg_conv_groups(const ggml_tensor *t)
 
 # Strides are s, paddings p, dilations d, and kernels have k elements.
 
@@ -89,8 +90,11 @@ cdef int arg_steps_3d(int32_t *s, int32_t *p, int32_t *d, object s0, object s1, 
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------
 cdef ggml_tensor *conv(ggml_context *ctx, int kind, ggml_tensor *kernel, ggml_tensor *data, int s0, int s1, int p0,
-                       int p1, int d0, int d1) except NULL:
-    """A convolution in 1 or 2 dimensions of data [n..., ic, batch]; kernel [k..., ic, oc], depthwise [k..., 1, c]."""
+                       int p1, int d0, int d1, int groups=1) except NULL:
+    """A convolution in 1 or 2 dimensions of data [n..., ic, batch].
+
+    kernel: [k..., ic / groups, oc], depthwise [k..., 1, c].
+    """
     cdef ggml_tensor node
     cdef gg_conv_2d_params *q = conv_2d_params(&node)
     cdef bint is_1d = gg_conv_is_1d(kind)
@@ -102,7 +106,7 @@ cdef ggml_tensor *conv(ggml_context *ctx, int kind, ggml_tensor *kernel, ggml_te
         node_init(&node, op, GGML_TYPE_F32, width, conv_size(data.ne[1], kernel.ne[1], s1, p1, d1), kernel.ne[3],
                   data.ne[3])
     q.s[0], q.s[1], q.p[0], q.p[1], q.d[0], q.d[1] = s0, s1, p0, p1, d0, d1
-    q.is_1d = is_1d
+    q.is_1d, q.groups = is_1d, groups
     node.src[0], node.src[1] = kernel, data
     return node_append(ctx, &node)
 
@@ -149,8 +153,9 @@ cdef int grad_conv(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     cdef gg_conv geometry = gg_conv_of(t)
     cdef ggml_tensor *w = t.src[0]
     cdef ggml_tensor *x = t.src[1]
-    if t.op != GGML_OP_CONV_3D and (t.src[2] != NULL or conv_2d_params(t).function or w.type == GGML_TYPE_I8):
-        fail(ValueError, "a convolution with a bias, a function or a kernel of bytes has no gradient")
+    cdef bint tail = t.op != GGML_OP_CONV_3D and (t.src[2] != NULL or conv_2d_params(t).function)
+    if tail or w.type == GGML_TYPE_I8 or gg_conv_groups(t) > 1:
+        fail(ValueError, "a convolution with a bias, a function, a kernel of bytes or groups has no gradient")
     if b.needs(w):
         b.require_not_overwritten(t, x)
         b.add(w, conv_back(b.ctx, GGML_OP_CONV_BACK_KERNEL, &geometry, x, g, w))
@@ -368,16 +373,17 @@ def ggml_conv_2d_direct(ctx, a, b, s0, s1, p0, p1, d0, d1):
     """
     return conv_2d_of(ctx, b"ggml_conv_2d_direct", GG_CONV_2D, a, b, s0, s1, p0, p1, d0, d1)
 
-def ext_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, offset=0, winograd=2):
-    """Convolves images as ggml_conv_2d does, with a bias, a function, kernels of bytes and a choice of algorithms.
+def ext_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, offset=0, winograd=2, groups=1):
+    """Convolves images as ggml_conv_2d does, with a bias, a function, kernels of bytes, groups or chosen algorithms.
 
-    The gradient flows to a and b; with a bias, a function or a kernel of bytes there is none. A kernel of bytes is
-    multiplied exactly with images of whole numbers whose range is 255 at most, and in f32 with others.
+    The gradient flows to a and b; with a bias, a function, a kernel of bytes or groups there is none. A kernel of bytes
+    is multiplied exactly with images of whole numbers whose range is 255 at most, and in f32 with others. Of several
+    groups, each thread computes some alone.
 
     Args:
         ctx: context that receives the result.
-        a: kernel [kw, kh, in_channels, out_channels], f32, f16, bf16 or i8 (fastest if it is a view of contiguous
-            [in_channels, kw, kh, out_channels]).
+        a: kernel [kw, kh, in_channels / groups, out_channels], f32, f16, bf16 or i8 (fastest if it is a view of
+            contiguous [in_channels / groups, kw, kh, out_channels]).
         b: images [width, height, in_channels, batch], f32, f16 or bf16.
         s0: stride along the width, 1 or more.
         s1: stride along the height, 1 or more.
@@ -396,21 +402,26 @@ def ext_conv_2d(ctx, a, b, s0, s1, p0, p1, d0, d1, bias=None, function=None, off
             3x1 or 5x1 (F(4, 3) and F(4, 5)): its errors are about twice those of the sum. Parts of an image with
             elements that are some 16 times larger than the others are computed by the sum, which 0 chooses everywhere.
             Kernels of bytes are always convolved exactly.
+        groups: of channels, 1 or more: each part of the output channels is computed from its part of the input
+            channels.
     Returns:
         f32 tensor [ow, oh, out_channels, batch] with ow = (width + 2 * p0 - d0 * (kw - 1) - 1) // s0 + 1 and oh
             likewise.
     Raises:
-        ValueError: the channels differ, a type, bias, function, offset, winograd or another parameter is invalid, or
-            the kernel is larger than the padded image.
+        ValueError: the channels do not fit, a type, bias, function, offset, winograd, groups or another parameter is
+            invalid, or the kernel is larger than the padded image.
         MemoryError: the context is full.
     """
     cdef ggml_context *c = arg_context(ctx, b"ggml.ext.conv_2d")
     cdef ggml_tensor *kernel = arg_tensor(a, b"a")
     cdef ggml_tensor *data = arg_tensor(b, b"b")
     cdef int more = arg_int32(offset, b"offset"), squares = arg_int32(winograd, b"winograd")
+    cdef int parts = arg_int32(groups, b"groups")
     cdef gg_conv_2d_params q
+    if parts < 1:
+        fail(ValueError, f"groups is {parts}: need 1 or more")
     arg_steps_2d(q.s, q.p, q.d, s0, s1, p0, p1, d0, d1)
-    cdef ggml_tensor *t = conv(c, GG_CONV_2D, kernel, data, q.s[0], q.s[1], q.p[0], q.p[1], q.d[0], q.d[1])
+    cdef ggml_tensor *t = conv(c, GG_CONV_2D, kernel, data, q.s[0], q.s[1], q.p[0], q.p[1], q.d[0], q.d[1], parts)
     add_tail(t, bias, function)
     if squares not in (0, 2, 4):
         fail(ValueError, f"winograd is {squares}: need 0, 2 or 4")

@@ -26,6 +26,7 @@ from cases.harness import (
 )
 
 import ggml
+import ggml.utils
 
 pytestmark = pytest.mark.core
 ROOT = Path(__file__).resolve().parents[2]
@@ -314,6 +315,83 @@ def test_sizes_that_choose_another_way(name, width, height, channels, out, taps,
             found = convolved(ctx, w, x, (*stride, *padding, 1, 1), 1)
             close(found, correlate(kernel, load(x), stride, padding, [1, 1]), 1e-5)
             np.testing.assert_array_equal(convolved(ctx, w, x, (*stride, *padding, 1, 1), 2), found)
+
+
+GROUPED = {  # width, height, channels of a group and of its result, groups, images, taps, stride
+    "few channels": (14, 14, 8, 8, 6, 1, 3, 1),
+    "few positions": (3, 2, 5, 7, 5, 2, 3, 2),
+    "one position": (1, 1, 4, 3, 4, 1, 1, 1),
+    "1x1, more results": (9, 8, 20, 33, 3, 2, 1, 1),
+    "wide images": (70, 5, 1, 2, 9, 1, 5, 1),
+    "many channels": (12, 12, 40, 64, 2, 1, 3, 1),
+}
+
+
+@pytest.mark.parametrize("shape", GROUPED)
+@pytest.mark.parametrize("name", ISAS)
+def test_groups_are_convolutions_of_parts(name, shape):
+    """By any number of threads, with what follows: a bias, an addition, a function, slopes."""
+    width, height, c, m, groups, images, taps, stride = GROUPED[shape]
+    r, places = Random(width), (stride, stride, taps // 2, taps // 2, 1, 1)
+    kernel, data = r(taps, taps, c, m * groups), r(width, height, c * groups, images)
+    shift, slopes = r(m * groups, 1, 1, 1), r(1, 1, m * groups, 1)
+    parts = [correlate(kernel[g * m : g * m + m], data[:, g * c : g * c + c], [stride] * 2, [taps // 2] * 2, [1, 1])
+             for g in range(groups)]  # fmt: skip
+    want = np.concatenate(parts, 1)
+    more = r(*want.shape[::-1])
+    for kind in "F32", "F16":
+        with isa(name), context() as ctx:
+            w, x, bias, other, slope = (
+                tensor(ctx, v, k)
+                for v, k in ((kernel, kind), (data, "F32"), (shift, "F32"), (more, "F32"), (slopes, "F32"))
+            )
+            plain = ggml.ext.conv_2d(ctx, w, x, *places, groups=groups)
+            relu = ggml.ext.conv_2d(ctx, w, x, *places, bias, ggml.GGML_UNARY_OP_RELU, groups=groups)
+            row = ggml.ggml_reshape_4d(ctx, bias, 1, 1, m * groups, 1)
+            sums = ggml.ggml_add(ctx, ggml.ext.conv_2d(ctx, w, x, *places, groups=groups), row)
+            fused = ggml.ggml_relu(ctx, ggml.ggml_add(ctx, sums, other))
+            bent = ggml.ext.prelu(ctx, ggml.ext.conv_2d(ctx, w, x, *places, bias, groups=groups), slope)
+            shifted = want + shift.reshape(-1, 1, 1)
+            for threads in 1, 2, 3:
+                compute(ctx, graph_of(ctx, plain, relu, fused, bent), threads)
+                tolerance = 1e-5 if kind == "F32" else 3e-3
+                close(load(plain), want, tolerance)
+                close(load(relu), np.maximum(shifted, 0), tolerance)
+                close(load(fused), np.maximum(shifted + more, 0), tolerance)
+                close(load(bent), np.where(shifted < 0, shifted * slopes.reshape(-1, 1, 1), shifted), tolerance)
+
+
+def test_groups_of_bytes():
+    dice = np.random.default_rng(4)
+    kernel, data = dice.integers(-128, 128, (12, 5, 3, 3)).astype(np.int8), dice.integers(0, 200, (2, 15, 9, 8))
+    for name in ISAS:
+        with isa(name), context() as ctx:
+            w, x = ggml.utils.from_numpy(kernel, ctx), ggml.utils.from_numpy(data.astype(np.float32), ctx)
+            out = ggml.ext.conv_2d(ctx, w, x, 1, 1, 1, 1, 1, 1, offset=3, groups=3)
+            compute(ctx, graph_of(ctx, out), 2)
+            parts = [correlate(kernel[g * 4 : g * 4 + 4].astype(float) + 3, data[:, g * 5 : g * 5 + 5].astype(float),
+                               [1, 1], [1, 1], [1, 1]) for g in range(3)]  # fmt: skip
+            np.testing.assert_array_equal(load(out), np.concatenate(parts, 1))
+
+
+def test_groups_that_do_not_fit():
+    with context() as ctx:
+        r = Random(1)
+        w, x = tensor(ctx, r(3, 3, 2, 6), "F32"), tensor(ctx, r(6, 5, 8, 1), "F32")
+        for groups in 0, -1:
+            with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_2d: groups is"):
+                ggml.ext.conv_2d(ctx, w, x, *PLAIN, groups=groups)
+        for groups in 1, 2, 3, 4, 8:
+            with pytest.raises(ValueError, match=r"^ggml\.ext\.conv_2d: a is f32 \[3, 3, 2, 6\], b is"):
+                ggml.ext.conv_2d(ctx, w, x, *PLAIN, groups=groups)
+        w = tensor(ctx, r(3, 3, 2, 4), "F32")
+        ggml.ggml_set_param(w)
+        loss = ggml.ggml_sum(ctx, ggml.ext.conv_2d(ctx, w, x, *PLAIN, groups=4))
+        ggml.ggml_set_loss(loss)
+        graph = ggml.ggml_new_graph_custom(ctx, 64, True)
+        ggml.ggml_build_forward_expand(graph, loss)
+        with pytest.raises(ValueError, match="groups has no gradient"):
+            ggml.ggml_build_backward_expand(ctx, graph, None)
 
 
 def test_bias_and_function_that_do_not_fit():

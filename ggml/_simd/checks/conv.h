@@ -46,7 +46,12 @@ CHECK(CONV) {
     if (gg_conv_is_depthwise(v.kind))
         REQUIRE(w.c == 1 && w.n == x.c && x.c == g.c,
                 "a is %s, b is %s: need one kernel a channel", SHAPE(a), SHAPE(b));
-    else
+    else if (gg_conv_groups(t) != 1) {
+        const int64_t n = gg_conv_groups(t);
+        REQUIRE(n > 0 && w.n % n == 0 && x.c % n == 0 && w.c == x.c / n && w.n == g.c,
+                "a is %s, b is %s, groups are %" PRId64 ": need channels / groups in a, and output channels in groups",
+                SHAPE(a), SHAPE(b), n);
+    } else
         REQUIRE(w.c == x.c && w.n == g.c, "a is %s, b is %s: channels must be equal", SHAPE(a), SHAPE(b));
     REQUIRE(x.n == g.n, "result is %s, a is %s, b is %s", SHAPE(t), SHAPE(a), SHAPE(b));
     for (int i = 0; i < 3; i++)

@@ -97,6 +97,11 @@ static inline bool gg_conv_function_ok(int id) {
         || id == GGML_UNARY_OP_HARDSWISH || id == GGML_UNARY_OP_GELU_ERF;
 }
 
+/* Groups of channels of CONV_2D: each has its part of the kernel, of the images and of the result. */
+static inline int64_t gg_conv_groups(const ggml_tensor *t) {
+    return t->op == GGML_OP_CONV_2D && conv_2d_params(t)->groups ? conv_2d_params(t)->groups : 1;
+}
+
 /* The largest side of the squares of positions that CONV_2D may compute together (ops/conv/winograd.h); 1: none, 0
  * stands for 2. */
 static inline int gg_conv_squares(const ggml_tensor *t) {

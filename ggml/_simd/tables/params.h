@@ -185,7 +185,8 @@ PARAMS(conv_2d,
     I32(is_1d)
     I32(function)                                               /* 1 + GGML_UNARY_OP_*, applied to sums; 0: none */
     I32(offset)                                                 /* added to the elements of a kernel of bytes */
-    I32(squares))                                               /* see gg_conv_squares */
+    I32(squares)                                                /* see gg_conv_squares */
+    I32(groups))                                                /* of channels, of CONV_2D; 0 stands for 1 */
 OF(CONV_2D, conv_2d)
 OF(CONV_2D_DW, conv_2d)
 

@@ -9,6 +9,7 @@ from . import rule
 from .matmul import bytes_of, centred, codes_of, matmul
 from .shape import padded
 
+GROUPS = 2  # of channels for each thread from which a thread computes groups alone
 FEW = 8  # output places of a convolution that is computed as a product of vectors
 BATCH, PAIRS, MATRIX = 8, 64, 1 << 20  # pictures, pairs of positions and elements of a product of whole pictures
 
@@ -100,7 +101,8 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
     if any(p != q for p, q in pads):
         x, pads = padded(b, x, pads), [(0, 0)] * rank
     before = [p for p, _ in pads]
-    if groups > 1 and not depthwise:
+    together = groups >= GROUPS * b.workers and rank == 2 and zero is None and x.bounds is None and not b.trains
+    if groups > 1 and not depthwise and not together:
         c, m = x.shape[1] // groups, w.shape[0] // groups
         parts = [
             convolve(b, b.slice(x, 1, g * c, c), b.slice(w, 0, g * m, m), strides, dilations, pads, 1, zero)
@@ -111,10 +113,10 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
     size = places(x.shape[2:], w.shape[2:], strides, dilations, pads)
     sizes = [*strides[::-1], *before[::-1], *dilations[::-1]]
     shape = (x.shape[0], w.shape[0], *size)
-    if rank == 2 and not depthwise and x.shape[0] * count(size) <= FEW:
+    if rank == 2 and not depthwise and groups == 1 and x.shape[0] * count(size) <= FEW:
         return finished(b, columns(b, x, w, sizes, shape, zero), bias)
     row = None if bias is None else b.contiguous(b.reshape(bias, (shape[1],))).t
-    codes = rank == 2 and not depthwise and bytes_of(b, x, w, zero, count(w.shape[1:]), (0, 2, 3, 1))
+    codes = rank == 2 and not depthwise and groups == 1 and bytes_of(b, x, w, zero, count(w.shape[1:]), (0, 2, 3, 1))
     if codes:
         kernel = ggml.ggml_permute(b.ctx, codes[0], 2, 0, 1, 3)
         t = ggml.ext.conv_2d(b.ctx, kernel, x.t, *sizes, row, None, codes[1])  # type: ignore[call-arg]
@@ -130,7 +132,7 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
     if b.trains or zero is not None or x.bounds:
         plain = ggml.ggml_conv_2d_dw_direct if depthwise else ggml.ggml_conv_2d
         return finished(b, b.with_shape(plain(b.ctx, w.t, x.t, *sizes), shape, x), bias)
-    function, more = (ggml.ext.conv_2d_dw, ()) if depthwise else (ggml.ext.conv_2d, (0, 4))
+    function, more = (ggml.ext.conv_2d_dw, ()) if depthwise else (ggml.ext.conv_2d, (0, 4, groups))
     return b.with_shape(function(b.ctx, w.t, x.t, *sizes, row, None, *more), shape, x)  # type: ignore[call-arg]
 
 
