@@ -36,8 +36,10 @@ def attend(q, k, v, mask=0.0, scale=None, softcap=0.0, sinks=None):
     return (e / total @ v).transpose(0, 2, 1, 3).reshape(q.shape[0], q.shape[2], -1)
 
 
-def causal(tokens, total):
-    return np.where(np.arange(total) > np.arange(total - tokens, total)[:, None], -np.inf, 0)
+def causal(tokens, total, before=None):
+    """What hides the keys that follow a token; before: keys of earlier tokens, by default all but as many as tokens."""
+    before = total - tokens if before is None else before
+    return np.where(np.arange(total) > np.arange(before, before + tokens)[:, None], -np.inf, 0)
 
 
 # Attention and QAttention: one tensor of queries, keys and values
@@ -138,7 +140,8 @@ def separate(form="none", past=False, layout="separate", bias=False, scores=Fals
     q, k, v = (heads_of(x + y) for x, y in zip((q, k, v), biases))
     if past:
         k, v = np.concatenate([state[0], k], 2), np.concatenate([state[1], v], 2)
-    added = added + (extra if scores else 0) + (causal(tokens, total) if attrs.get("unidirectional") else 0)
+    added = added + (extra if scores else 0)
+    added = added + (causal(tokens, total, total - keys) if attrs.get("unidirectional") else 0)
     wanted = [attend(q, k, v, added, attrs.get("scale")), k, v]
     operands += [c if bias else None, mask, extra, *state]
     operands = [o.astype(np.float32) if o is not None and o.dtype == np.float64 else o for o in operands]
@@ -278,6 +281,8 @@ CASES = {
     "MultiHeadAttention, bias and scores": (separate, {"bias": True, "scores": True, "form": "keys"}),
     "MultiHeadAttention, past": (separate, {"past": True, "bias": True, "form": "keys", "tokens": TOKENS}),
     "MultiHeadAttention, unidirectional": (separate, {"unidirectional": 1, "past": True}),
+    "MultiHeadAttention, unidirectional, fewer tokens": (separate, {"unidirectional": 1, "past": True, "tokens": 3}),
+    "MultiHeadAttention, unidirectional, one token": (separate, {"unidirectional": 1, "tokens": 1}),
     "MultiHeadAttention, scale": (separate, {"scale": 0.3}),
     "RotaryEmbedding": (rotary, {}),
     "RotaryEmbedding, interleaved": (rotary, {"interleaved": 1, "rank": 4}),

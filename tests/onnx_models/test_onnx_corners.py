@@ -397,3 +397,22 @@ def test_softsign_of_one_float64():
     y = one("Softsign", np.array(-2.0))
     assert y.dtype == np.float64 and y.shape == ()
     assert y == -2 / 3
+
+
+@pytest.mark.parametrize("name", ["Asinh", "Acosh", "Atanh"])
+def test_area_functions_of_halves(name):
+    x = np.concatenate([np.float16([0, 1, -1, 0.5, np.inf, -np.inf, 65504, 3e4]), floats(100).astype(np.float16)])
+    with np.errstate(all="ignore"):
+        wanted = MATHS[name](x.astype(np.float64)).astype(np.float16)
+    np.testing.assert_allclose(one(name, x), wanted, rtol=2e-3, atol=0)
+
+
+@pytest.mark.parametrize("attrs", [{}, {"min": -1.0}, {"max": 1.5}])
+def test_limits_that_old_models_omit(attrs):
+    """The attributes of Clip default to the outermost floats; the operands of its newer form to no limit."""
+    x, most = np.float32([-np.inf, -3, 0, 2, np.inf, np.nan]), np.finfo(np.float32).max
+    wanted = np.clip(x, attrs.get("min", -most), attrs.get("max", most))
+    np.testing.assert_array_equal(one("Clip", x, opset=6, **attrs), wanted)
+    limits = [None if v is None else np.float32(v) for v in (attrs.get("min"), attrs.get("max"))]
+    wanted = np.clip(x, attrs.get("min", -np.inf), attrs.get("max", np.inf))
+    np.testing.assert_array_equal(one("Clip", x, *limits), wanted)

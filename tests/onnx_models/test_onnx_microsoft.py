@@ -161,16 +161,19 @@ def dynamic_matmul(kind, n=()):
     return "DynamicQuantizeMatMul", [x, *w[0], bias], {}, [y]
 
 
-def dynamic_lstm(kind, directions, points=(-3, 4)):
+def dynamic_lstm(kind, directions, points=(-3, 4), per_column=False):
     """DynamicQuantizeLSTM: the same, with the output of LSTM over weights of floats in the reference."""
     x = floats(STEPS, BATCH, SIZE)
     whole = [codes(directions, n, 4 * HIDDEN, kind=kind, seed=n) for n in (SIZE, HIDDEN)]
-    scales = [np.full(directions, s, np.float32) for s in (0.004, 0.006)]
-    zeros = [np.full(directions, 128 + i if kind == np.uint8 else i, kind) for i in points]
+    shape = (directions, 4 * HIDDEN) if per_column else directions
+    scales = [np.full(shape, s, np.float32) for s in (0.004, 0.006)]
+    if per_column:
+        scales = [(s * np.linspace(0.5, 1, 4 * HIDDEN)).astype(np.float32) for s in scales]
+    zeros = [np.full(shape, 128 + i if kind == np.uint8 else i, kind) for i in points]
     bias = floats(directions, 8 * HIDDEN, seed=8) / 4
     attrs = {"hidden_size": HIDDEN, "direction": "bidirectional" if directions == 2 else "forward"}
     weights = [
-        ((q.astype(np.float32) - z[:, None, None]) * s[:, None, None]).transpose(0, 2, 1)
+        ((q - z.reshape(directions, 1, -1).astype(np.float32)) * s.reshape(directions, 1, -1)).transpose(0, 2, 1)
         for q, s, z in zip(whole, scales, zeros)
     ]
     operands = [x, *whole, bias, None, None, None, None, scales[0], zeros[0], scales[1], zeros[1]]
@@ -192,19 +195,23 @@ def gelu(op):
     return op, [x, bias] if op in ("BiasGelu", "FastGelu") else [x], {}, [y * inner.get(op, exact)]
 
 
-def skipped(simple, bias):
-    """SkipLayerNormalization and the one without a mean: the same, with the sum as the fourth output."""
+def skipped(simple, bias, moments=False):
+    """SkipLayerNormalization and the one without a mean: the same, with the sum as the fourth output.
+
+    moments: also the mean, 0 without one, and what the elements are multiplied by.
+    """
     x, skip, gamma, beta = floats(BATCH, 3, 16), floats(BATCH, 3, 16, seed=1), floats(16, seed=2), floats(16, seed=3)
     c = floats(16, seed=4) if bias else None
     total = x.astype(np.float64) + skip + (c if bias else 0)
     centre = total if simple else total - total.mean(-1, keepdims=True)
-    y = centre / np.sqrt((centre**2).mean(-1, keepdims=True) + 1e-5) * gamma + (0 if simple else beta)
+    factor = 1 / np.sqrt((centre**2).mean(-1, keepdims=True) + 1e-5)
+    y = centre * factor * gamma + (0 if simple else beta)
     operands = [x, skip, gamma, c] if simple else [x, skip, gamma, beta, c]
     return (
         "SkipSimplifiedLayerNormalization" if simple else "SkipLayerNormalization",
         operands,
         {"epsilon": 1e-5},
-        [y, None, None, total],
+        [y, *([(total - centre).mean(-1, keepdims=True), factor] if moments else [None, None]), total],
     )
 
 
@@ -298,11 +305,15 @@ CASES = {  # name: a function and its arguments
     "DynamicQuantizeLSTM, unsigned": (dynamic_lstm, np.uint8, 1),
     "DynamicQuantizeLSTM, two directions": (dynamic_lstm, np.int8, 2),
     "DynamicQuantizeLSTM, rounded inputs": (dynamic_lstm, np.int8, 2, (0, 0)),  # bytes without zero points
+    "DynamicQuantizeLSTM, a scale per column": (dynamic_lstm, np.uint8, 2, (-3, 4), True),
+    "DynamicQuantizeLSTM, a scale per column, rounded inputs": (dynamic_lstm, np.int8, 1, (0, 0), True),
     **{op: (gelu, op) for op in ("Gelu", "BiasGelu", "FastGelu", "QuickGelu")},
     "SkipLayerNormalization": (skipped, False, False),
     "SkipLayerNormalization, bias": (skipped, False, True),
     "SkipSimplifiedLayerNormalization": (skipped, True, False),
     "SkipSimplifiedLayerNormalization, bias": (skipped, True, True),
+    "SkipLayerNormalization, moments": (skipped, False, True, True),
+    "SkipSimplifiedLayerNormalization, moments": (skipped, True, False, True),
     **{f"FusedConv, {a}": (fused_convolution, a, a == "Relu") for a in ACTIVATIONS},
     "NhwcFusedConv": (fused_convolution, "Relu", True, True),
     "NhwcMaxPool": (pool, np.int8),

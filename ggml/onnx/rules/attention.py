@@ -51,20 +51,20 @@ def hidden(b, where):
     return b.constant(np.where(where, -np.inf, 0), F32) if where.any() else None
 
 
-def future(b, node, q, k):
-    """The mask that hides those keys from a token that follow it, if the node is unidirectional."""
+def future(b, node, q, k, new):
+    """The mask that hides those keys from a token that follow it, if the node is unidirectional.
+
+    new: the number of keys that are not those of earlier tokens, which come first.
+    """
     tokens, keys = q.shape[2], k.shape[2]
-    return b.made(later, (tokens, keys), (1, 1, tokens, keys)) if node.attr("unidirectional") and tokens > 1 else None
+    if not node.attr("unidirectional") or tokens == new == 1:
+        return None
+    return b.made(later, (tokens, keys, keys - new), (1, 1, tokens, keys))
 
 
-def later(tokens, keys):
-    """-inf (1, 1, tokens, keys) for keys that follow a token, of which the last one has the last key; 0 for others."""
-    return beyond(tokens, keys, keys - tokens)
-
-
-def beyond(tokens, keys, offset):
-    """-inf (1, 1, tokens, keys) for keys that follow a token, of which the first has the key `offset`; 0 for others."""
-    where = np.arange(keys) > np.arange(offset, offset + tokens)[:, None]
+def later(tokens, keys, before):
+    """-inf (1, 1, tokens, keys) for keys that follow a token, whose first one has the next key after those before."""
+    where = np.arange(keys) > np.arange(before, before + tokens)[:, None]
     return np.where(where, -np.inf, 0).astype(F32)[None, None]
 
 
@@ -106,7 +106,7 @@ def self_attention(b, node, qkv, mask, past, *scores):
     q, k, v = (heads_of(b, x, node.attr("num_heads")) for x in parts)
     if past is not None:
         k, v = (appended(b, b.entry(past, 0, i), x) for i, x in enumerate((k, v)))
-    y = attend_to(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), *scores])
+    y = attend_to(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k, q.shape[2]), *scores])
     if len(node.outputs) < 2:
         return y
     return y, b.stack([k, v], 0)
@@ -140,8 +140,8 @@ def multi_head_attention(
         q, k, v = (b.add(x, c) if len(x.shape) == 3 else x for x, c in zip((q, k, v), biases))
     heads = node.attr("num_heads")
     q, k, v = (x if len(x.shape) == 4 else heads_of(b, x, heads) for x in (q, k, v))
-    k, v = appended(b, past_k, k), appended(b, past_v, v)
-    return attend_to(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k), scores]), k, v
+    new, k, v = k.shape[2], appended(b, past_k, k), appended(b, past_v, v)
+    return attend_to(b, node, q, k, v, [padding(b, node, mask, q, k), future(b, node, q, k, new), scores]), k, v
 
 
 def rotated(b, x, positions, cos, sin, interleaved):
@@ -233,7 +233,7 @@ def dot_product_attention(b, node, q, k, v, mask=None, past_k=None, past_v=None,
         seen = b.less(b.as_float(b.made(np.arange, (keys,), (keys,))), ends)
         masks.append(b.select(seen, b.full((), 0.0), b.full((), -math.inf)))
     elif node.attr("is_causal", 0):
-        masks.append(b.made(beyond, (tokens, keys, offset), (1, 1, tokens, keys)))
+        masks.append(b.made(later, (tokens, keys, offset), (1, 1, tokens, keys)))
     scale = node.attr("scale", 1 / math.sqrt(q.shape[3]))
     y = attend(b, scale, q, k, v, masks, node.attr("softcap", 0.0))
     if flat:

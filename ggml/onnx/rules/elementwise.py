@@ -60,8 +60,8 @@ rule("Tan", on_floats=True)(lambda b, node, x: b.div(b.unary(ggml.ggml_sin, x), 
 
 
 def where_more(b, x, limit, y, otherwise):
-    """y where x is more than a number, another value elsewhere and for NaN."""
-    return b.select(b.less(b.full((), limit, x.dtype), x), y, otherwise)
+    """y where x is more than a number, another value elsewhere and for NaN; the number need not be one of x's type."""
+    return b.select(b.less(b.full((), limit, F32), x), y, otherwise)
 
 
 def log1p(b, x):
@@ -375,8 +375,9 @@ rule("Min")(lambda b, node, *values: functools.reduce(functools.partial(b.maximu
 
 @rule("Clip")
 def clip(b, node, x, lo=None, hi=None):
-    if node.version < 11:
-        return b.clamp(x, node.attr("min", -math.inf), node.attr("max", math.inf))
+    if node.version < 11:  # the attributes default to the outermost floats, which bound infinite elements
+        most = float(np.finfo(F32).max)
+        return b.clamp(x, node.attr("min", -most), node.attr("max", most))
     if all(v is None or isinstance(v, Known) for v in (lo, hi)):
         limits = [
             default if v is None else float(v.array.reshape(())) for v, default in ((lo, -math.inf), (hi, math.inf))

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from ..recording import ggml
 from . import RULES, rule
 from .conv import conv
 from .elementwise import activated
 from .matmul import gemm, matmul
-from .norm import normalised
+from .norm import moments, normalised
 
 
 def fused(b, node, x, z=None):
@@ -46,12 +47,19 @@ def fused_matmul(b, node, *operands):
 
 @rule("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
 def skip_layer_norm(b, node, x, skip, gamma, beta=None, bias=None):
-    if "Simplified" in node.op:
+    simple, epsilon = "Simplified" in node.op, node.attr("epsilon", 1e-12)
+    if simple:
         beta, bias = None, beta
     total = b.add(x, skip) if bias is None else b.add(b.add(x, skip), bias)
-    y = b.mul(normalised(b, total, 1, node.attr("epsilon", 1e-12), "Simplified" in node.op), gamma)
+    y = b.mul(normalised(b, total, 1, epsilon, simple), gamma)
     y = y if beta is None else b.add(y, beta)
-    return y, None, None, total
+    if not any(node.outputs[1:3]):
+        return y, None, None, total
+    mean, variance = moments(b, total, [-1])
+    if simple:
+        mean = b.full(mean.shape, 0.0)
+        variance = b.reduce_sum(b.unary(ggml.ggml_sqr, total), [-1], True, mean=True)
+    return y, mean, b.reciprocal(b.unary(ggml.ggml_sqrt, b.affine(variance, 1.0, epsilon))), total
 
 
 @rule("com.microsoft.EmbedLayerNormalization")

@@ -26,7 +26,7 @@ class Cell:
     """One direction of a recurrent operator, or both, which then are a first axis of all values.
 
     The weights are those of inputs (gates * hidden, inputs) and of the state (gates * hidden, hidden), a bias
-    (2 * gates * hidden,) or None, and peephole weights (3 * hidden,) or None; scales are factors of both products.
+    (2 * gates * hidden,) or None, and peephole weights (3 * hidden,) or None; scales are factors of both products, one number or one for each column.
     """
 
     def __init__(self, b, node, weights, direction, scales=None):
@@ -57,12 +57,19 @@ class Cell:
         b, whole = self.b, np.dtype(np.int32)
         if weights.dtype != np.int8 or weights.shape[-2] < 32:
             y = matmul(b, x, weights)
-            return b.affine(y, self.scales[which]) if self.scales else y
+            return self.scaled(y, which)
         size = Tensor(b.unary(ggml.ggml_abs, x).t, x.shape, whole)  # finite, so that the maximum takes one operation
         unit = Tensor(b.affine(b.reduce_max(size, [-1], True), 1 / 127, 1e-30).t, (*x.shape[:-1], 1), F32)
         codes = Tensor(quantized(b, x, unit, None, np.dtype(np.int8)).t, x.shape, whole, (-127, 127))
         y = matmul(b, codes, weights)
-        return b.affine(b.mul(Tensor(y.t, y.shape, F32), unit), self.scales[which])
+        return self.scaled(b.mul(Tensor(y.t, y.shape, F32), unit), which)
+
+    def scaled(self, y, which):
+        """A product times its scale, or one for each column."""
+        if not self.scales:
+            return y
+        scale = self.scales[which]
+        return self.b.affine(y, float(scale[0])) if scale.size == 1 else self.b.mul(y, self.b.constant(scale))
 
     def inputs(self, x):
         """What the inputs (..., inputs) add to the gates, with the biases that may be added beforehand."""
@@ -244,8 +251,6 @@ def quantized_lstm(b, node, x, w, r, bias, lengths, h0, c0, peephole, w_scale, w
     factors, whole = [], []
     for v, scale, zero in operands:
         z, s = (p.array.reshape(v.shape[0], -1) for p in (zero, scale))
-        if s.shape[1] > 1:
-            raise OnHost("a scale per column")
-        factors.append(s[:, 0].tolist())
+        factors.append(s)
         whole.append(v.derived(("lstm", z.tobytes()), lambda a, z=z: less(a, z[:, None]).transpose(0, 2, 1)))
     return recurrent(b, node, x, *whole, bias, lengths, h0, c0, peephole, list(zip(*factors)))
