@@ -26,7 +26,8 @@ class Cell:
     """One direction of a recurrent operator, or both, which then are a first axis of all values.
 
     The weights are those of inputs (gates * hidden, inputs) and of the state (gates * hidden, hidden), a bias
-    (2 * gates * hidden,) or None, and peephole weights (3 * hidden,) or None; scales are factors of both products, one number or one for each column.
+    (2 * gates * hidden,) or None, and peephole weights (3 * hidden,) or None; scales are factors of both products, one
+    number or one for each column.
     """
 
     def __init__(self, b, node, weights, direction, scales=None):
