@@ -29,6 +29,7 @@ class Input:
 class Case:
     """One operator: operands (arrays, Constant, Input, or None for an omitted one), attributes, an operator set.
 
+    domain, version: of an operator that is not ONNX's own.
     units: by how much integers of the result may differ; loose: the relative difference that is allowed.
     """
 
@@ -37,6 +38,7 @@ class Case:
     opset: int = 21
     outputs: int = 1
     domain: str = ""
+    version: int = 1
     units: int = 0
     loose: float = 3e-4
     op: str = ""
@@ -88,7 +90,9 @@ def model_of(case, dice, dynamic):
             inputs[names[-1]] = np.asarray(getattr(operand, "array", operand))
     outputs = [f"o{i}" for i in range(case.outputs)]
     node = helper.make_node(case.op, names, outputs, domain=case.domain, **case.attributes)
-    opsets = [helper.make_opsetid("", case.opset)] + ([helper.make_opsetid(case.domain, 1)] if case.domain else [])
+    opsets = [helper.make_opsetid("", case.opset)] + (
+        [helper.make_opsetid(case.domain, case.version)] if case.domain else []
+    )
     graph = helper.make_graph(
         [node],
         "g",

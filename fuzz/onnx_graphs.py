@@ -46,7 +46,12 @@ class Graph:
         self.constants: list[Any] = []
         self.functions: list[Any] = []
         self.values: list[tuple] = []
-        self.count, self.depth = 0, 0
+        self.count, self.dtype, self.opset = 0, np.dtype(np.float32), 21
+
+    @property
+    def kind(self):
+        """The number of the type of floats."""
+        return helper.np_dtype_to_tensor_dtype(self.dtype)
 
     def name(self):
         self.count += 1
@@ -54,7 +59,9 @@ class Graph:
 
     def constant(self, array):
         """The name of a constant, which is an initializer or a node."""
-        name, tensor = self.name(), numpy_helper.from_array(np.asarray(array))
+        array = np.asarray(array)
+        name = self.name()
+        tensor = numpy_helper.from_array(array.astype(self.dtype) if array.dtype == np.float32 else array)
         if self.inlined or self.dice.chance(0.2):
             self.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
         else:
@@ -170,7 +177,7 @@ def chosen(g, x, shape):
 @step()
 def cast(g, x, shape):
     middle = g.add("Cast", [x], to=g.dice.choice([6, 7, 10, 9, 11]))
-    g.add("Cast", [middle], shape, to=1)
+    g.add("Cast", [middle], shape, to=g.kind)
 
 
 # Shapes
@@ -305,6 +312,103 @@ def running_sums(g, x, shape):
     if shape:
         attributes = {"exclusive": g.dice.randint(0, 1), "reverse": g.dice.randint(0, 1)}
         g.add("CumSum", [x, g.constant(np.array(g.dice.randrange(len(shape))))], shape, **attributes)
+
+
+# Sizes that are computed
+
+
+def entry(g, x, shape, axis, vector=True):
+    """A dimension of a value, as a number or a vector of one."""
+    sizes = g.add("Shape", [x])
+    kind = g.dice.randint(0, 2)
+    if kind == 0 and vector:
+        return g.add("Slice", [sizes, g.ints(axis), g.ints(axis + 1), g.ints(0)])
+    if kind == 1:
+        one = g.add("Shape", [x], start=axis, end=axis + 1)
+        return one if vector else g.add("Squeeze", [one, g.ints(0)])
+    number = g.add("Gather", [sizes, g.constant(np.array(axis))], axis=0)
+    return g.add("Unsqueeze", [number, g.ints(0)]) if vector else number
+
+
+@step()
+def flattened(g, x, shape):
+    """All axes but some of the first become one, by a product of dimensions."""
+    if len(shape) < 3 or not all(map(fixed, shape[1:])):
+        return
+    rest = g.add("Slice", [g.add("Shape", [x]), g.ints(1), g.ints(1 << 31)])
+    rest = g.add("ReduceProd", [rest, *([g.ints(0)] if g.opset >= 18 else [])], keepdims=1)
+    goal = g.add("Concat", [entry(g, x, shape, 0), rest], axis=0)
+    g.add("Reshape", [x, goal], [shape[0], math.prod(shape[1:])])
+
+
+@step()
+def halves(g, x, shape):
+    """The first or second half of an axis, whose size is computed."""
+    axes = fixed_axes(shape, 2)
+    if not axes:
+        return
+    axis = g.dice.choice(axes)
+    half = g.add("Div", [entry(g, x, shape, axis), g.ints(2)])
+    size = shape[axis] // 2
+    if g.dice.chance(0.5):
+        y = g.add("Slice", [x, g.ints(0), half, g.ints(axis)])
+    else:
+        y, size = g.add("Slice", [x, half, g.ints(1 << 31), g.ints(axis)]), shape[axis] - size
+    g.add("Neg", [y], [size if i == axis else d for i, d in enumerate(shape)])
+
+
+@step(2)
+def positions(g, x, shape):
+    """Numbers of the elements of an axis that varies: added, compared to a mask, or looked up in a table."""
+    if not shape:
+        return
+    axis = g.dice.randrange(len(shape))
+    length = entry(g, x, shape, axis, vector=False)
+    place = g.add("Range", [g.constant(np.array(0)), length, g.constant(np.array(1))])
+    tail = g.ints(*range(1, len(shape) - axis)) if axis < len(shape) - 1 else None
+    kind = g.dice.randint(0, 2)
+    if kind == 0:
+        y = g.add("Cast", [place], to=g.kind)
+        y = g.add("Mul", [y, g.number(0.1)])
+        y = g.add("Unsqueeze", [y, tail]) if tail else y
+        g.add("Add", g.swapped(x, y), shape)
+    elif kind == 1:
+        last = g.add("Sub", [length, g.constant(np.array(g.dice.choice([0, 1, 2])))])
+        y = g.add("Less", [place, last])
+        y = g.add("Unsqueeze", [y, tail]) if tail else y
+        g.add("Where", [y, x, g.number(-2.5)], shape)
+    else:
+        width = g.dice.choice([1, 5])
+        g.add("Gather", [g.weights(80, width), place], [shape[axis], width])
+
+
+@step()
+def causal(g, x, shape):
+    """A square of scores with a mask of the upper part."""
+    if len(shape) < 2 or shape[-1] == shape[-2]:
+        return
+    other = g.add("Transpose", [x], perm=[*range(len(shape) - 2), len(shape) - 1, len(shape) - 2])
+    result = [*shape[:-1], shape[-2]]
+    scores = g.add("MatMul", [x, other], result)
+    length = entry(g, x, shape, len(shape) - 2)
+    square = g.add("Concat", [length, length], axis=0)
+    fill = numpy_helper.from_array(np.array([-1e4], g.dtype))
+    mask = g.add("Trilu", [g.add("ConstantOfShape", [square], value=fill), g.constant(np.array(1))], upper=1)
+    scores = g.inner("Add", g.swapped(scores, mask), result)
+    g.add("Softmax", [scores], result, axis=-1)
+
+
+@step()
+def spread(g, x, shape):
+    """Expand or Tile by sizes of another value."""
+    if not shape:
+        return
+    goal = g.add("Concat", [g.ints(2), g.add("Shape", [x])], axis=0)
+    if g.dice.chance(0.5):
+        g.add("Expand", [x, goal], [2, *shape])
+    else:
+        ones = g.add("Sub", [g.add("Shape", [x]), g.add("Sub", [g.add("Shape", [x]), g.ints(1)])])
+        g.add("Tile", [x, ones], shape)
 
 
 # Products and convolutions
@@ -527,7 +631,7 @@ def rows_looked_up(g, x, shape):
         if g.dice.chance(0.3)
         else [index, g.constant(places.astype(dtype))],
     )
-    hot = g.add("Cast", [hot], [*shape, count] if g.dice.chance(0.2) else None, to=1)
+    hot = g.add("Cast", [hot], [*shape, count] if g.dice.chance(0.2) else None, to=g.kind)
     g.add("MatMul", [hot, g.weights(count, width)], [*shape, width])
 
 
@@ -718,6 +822,7 @@ def chain(g, x, shape):
 def body(g, inputs, outputs, build):
     """A subgraph: build(inner graph) returns the names of the outputs; inputs: (name, type, shape)."""
     inner = Graph(g.dice, g.name() + "_", inlined=g.dice.chance(0.5))
+    inner.dtype, inner.opset = g.dtype, g.opset
     names = build(inner)
     inner.nodes += [helper.make_node("Identity", [n], [o]) for n, o in zip(names, outputs)]
     declared = [helper.make_tensor_value_info(n, kind, shape) for n, kind, shape in inputs]
@@ -741,7 +846,7 @@ def branch(g, x, shape):
 def loop(g, x, shape):
     """Loop with a state, a value from outside, and a result that is stacked."""
     turn, going, state = (g.name() for _ in range(3))
-    inputs = [(turn, TensorProto.INT64, []), (going, TensorProto.BOOL, []), (state, TensorProto.FLOAT, None)]
+    inputs = [(turn, TensorProto.INT64, []), (going, TensorProto.BOOL, []), (state, g.kind, None)]
 
     def build(inner):
         y = chain(inner, state, shape)
@@ -761,7 +866,7 @@ def scan(g, x, shape):
     if len(shape) < 2 or not all(map(fixed, shape[1:])):
         return
     state, row = g.name(), g.name()
-    inputs = [(n, TensorProto.FLOAT, shape[1:]) for n in (state, row)]
+    inputs = [(n, g.kind, shape[1:]) for n in (state, row)]
 
     def build(inner):
         y = inner.add("Add", [inner.add("Mul", [state, inner.number(0.5)]), chain(inner, row, shape[1:])])
@@ -778,6 +883,7 @@ def scan(g, x, shape):
 def called(g, x, shape):
     """A function of the model."""
     inner = Graph(g.dice, "f_", inlined=True)
+    inner.dtype = g.dtype
     y = chain(inner, "f_x", shape)
     name = f"F{len(g.functions)}_{g.name()}"
     opsets = [helper.make_opsetid("", g.opset)]
@@ -819,6 +925,7 @@ def model_of(dice):
     """(ModelProto, feeds) of a random graph, or None."""
     g = Graph(dice)
     g.opset = dice.choice([18, 20, 21])
+    g.dtype = np.dtype(dice.choice([np.float32] * 8 + [np.float64, np.float16]))
     kind = dice.randint(0, 4)
     if kind == 0:
         inputs = {"x": ("N", dice.choice([3, 4, 8, 17]), dice.choice([6, 8, 17]), dice.choice([5, 8, 13]))}
@@ -846,7 +953,7 @@ def model_of(dice):
     graph = helper.make_graph(
         g.nodes,
         "g",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, g.kind, shape) for name, shape in inputs.items()],
         [helper.make_empty_tensor_value_info(v[0]) for v in outputs],
         g.constants,
     )
@@ -855,8 +962,8 @@ def model_of(dice):
     feeds = []
     for k in range(len(SIZES["N"])):
         shapes = {name: [SIZES[d][k] if d in SIZES else d for d in shape] for name, shape in inputs.items()}
-        feeds.append({name: dice.numpy.standard_normal(s).astype(np.float32) for name, s in shapes.items()})
-    return model, feeds
+        feeds.append({name: dice.numpy.standard_normal(s).astype(g.dtype) for name, s in shapes.items()})
+    return model, feeds, g.dtype == np.float16
 
 
 def made_by(number, options):
@@ -865,9 +972,11 @@ def made_by(number, options):
     found = model_of(dice)
     if found is None:
         return None
-    model, feeds = found
+    model, feeds, half = found
     ops = [n.op_type for n in model.graph.node if n.op_type != "Constant"]
     keywords = {"relative": 2e-3, "absolute": 1e-3, "threads": dice.choice([1, 1, 2]), "full": dice.chance(0.3)}
+    if half:
+        keywords.update(relative=3e-2, absolute=2e-2)
     keywords["rare"] = 0.02 if STEPWISE.intersection(ops) else 0.0
     keywords["optimised"] = False  # what onnxruntime fuses is another matter
     return "a graph", model.SerializeToString(), feeds, keywords, " ".join(ops), ""

@@ -6,7 +6,7 @@
 An operand is an input of the model or a constant. Each model runs several times: with the same operands, with strides,
 for each result alone, and with dimensions of other sizes. A difference is rounding if changes of the inputs in their
 last bits make one as large. `DIFFERENT` lists where onnxruntime differs on purpose, or from the specification. The
-operators of com.microsoft are in onnx_microsoft.py.
+operators of com.microsoft are in onnx_microsoft.py, those of ai.onnx.ml and of texts in onnx_ml.py.
 """
 
 import math
@@ -18,6 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx_microsoft  # noqa: F401  adds its samples
+import onnx_ml  # noqa: F401  the same
 from onnx import helper, numpy_helper
 from onnx_cases import SAMPLES, Case, Constant, described, known, maybe, model_of, sample, trimmed
 from onnx_peer import FLOATS, INTEGERS, MUCH, SIZES, Dice, other_sizes, run
@@ -87,6 +88,22 @@ def difference(ops, applies, reason):
 
 
 DIFFERENT = [
+    difference(
+        "Imputer",
+        lambda case: len(case.attributes.get("imputed_value_floats", [0])) > case.operands[0].shape[1],
+        "onnxruntime takes the first of more values than columns",
+    ),
+    difference(
+        "TreeEnsembleClassifier",
+        lambda case: len(case.attributes.get("base_values", [])) == 2,
+        "the class with the greater score; onnxruntime's rule for two classes with base values is another",
+    ),
+    difference("StringSplit", lambda case: True, "an empty text has one empty part, if there is a delimiter"),
+    difference(
+        "Normalizer",
+        lambda case: case.attributes["norm"] == "MAX",
+        "magnitudes count, as in onnx's reference and in scikit-learn; in onnxruntime numbers",
+    ),
     difference(
         "Resize", crops_without_scaling, "onnxruntime takes an axis whose size stays as it is, without its region"
     ),
@@ -515,9 +532,12 @@ def made(dice, op):
     return Case([known(dice, dice.shape())], {"value": value} if dice.chance(0.8) else {}, dice.choice([9, 20, 21]))
 
 
-@sample("Cast", "CastLike")
+@sample("Cast", "CastLike", "BitCast")
 def cast(dice, op):
     x = dice.array(dice.shape(), any_type(dice), special=0.03)
+    if op == "BitCast":
+        same = {1: [2, 3, 9], 2: [4, 5, 10], 4: [1, 6, 12], 8: [7, 11, 13]}[x.dtype.itemsize]
+        return Case([x], {"to": dice.choice(same)}, 26)
     if op == "CastLike":
         return Case([x, dice.array((1,), dice.choice([np.float32, np.float64, np.int64, np.float16]))], {}, 15)
     to = dice.choice([1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13])
@@ -767,6 +787,22 @@ def conv(dice, op):
     constants += [dice.array(per_channel, low=0.01, high=0.05), zero, dice.array((), low=0.05, high=0.2)]
     constants += [dice.array((), x_type), maybe(dice, 0.5, dice.array(outputs, np.int32, special=0))]
     return Case([x, *(Constant(v) for v in constants if v is not None)], attributes, 10, units=1)
+
+
+@sample("DeformConv")
+def deformable(dice, op):
+    kernel, size, group = [dice.choice([1, 2, 3]) for _ in range(2)], image(dice, 2), dice.choice([1, 1, 2])
+    channels, outputs, offsets = 2 * group, group * dice.choice([1, 3]), dice.choice([1, 2])
+    strides, pads = [dice.choice([1, 2]) for _ in kernel], [dice.choice([0, 1, 2]) for _ in range(4)]
+    extents = [(n + pads[i] + pads[i + 2] - k) // strides[i] + 1 for i, (n, k) in enumerate(zip(size, kernel))]
+    if min(extents) < 1:
+        return deformable(dice, op)
+    attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads, "group": group, "offset_group": offsets}
+    taps, batch = math.prod(kernel) * offsets, dice.choice([1, 2])
+    operands = [dice.uniform_array(batch, channels, *size), dice.uniform_array(outputs, channels // group, *kernel)]
+    operands += [2 * dice.uniform_array(batch, 2 * taps, *extents), maybe(dice, 0.5, dice.uniform_array(outputs))]
+    operands.append(maybe(dice, 0.4, dice.uniform_array(batch, taps, *extents)))
+    return Case(trimmed(operands), attributes, dice.choice([19, 22]))
 
 
 POOLS = {

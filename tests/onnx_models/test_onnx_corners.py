@@ -416,3 +416,44 @@ def test_limits_that_old_models_omit(attrs):
     limits = [None if v is None else np.float32(v) for v in (attrs.get("min"), attrs.get("max"))]
     wanted = np.clip(x, attrs.get("min", -np.inf), attrs.get("max", np.inf))
     np.testing.assert_array_equal(one("Clip", x, *limits), wanted)
+
+
+@pytest.mark.parametrize(("group", "offset_group"), [(1, 1), (2, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("given", [2, 4])
+def test_deformable_convolution(given, group, offset_group):
+    """Each tap reads between four elements, at its own place plus an offset, times a factor; zeros are outside."""
+    (stride, pads, dilation), kernel, outputs = ((2, 1), (1, 2, 0, 1), (1, 2)), (3, 2), 4
+    x, w = floats(2, 4, 6, 7), floats(outputs, 4 // group, *kernel)
+    size = [
+        (n + pads[i] + pads[i + 2] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i, n in enumerate((6, 7))
+    ]
+    taps = offset_group * kernel[0] * kernel[1]
+    offset, bias, mask = 2 * floats(2, 2 * taps, *size), floats(outputs), floats(2, taps, *size)
+    attrs = {"strides": stride, "pads": pads, "dilations": dilation, "group": group, "offset_group": offset_group}
+    y = one("DeformConv", *(x, w, offset, bias, mask)[: given + 1 if given > 2 else 3], opset=22, **attrs)
+    wanted = np.zeros((2, outputs, *size))
+    for n, o, row, column, c, i, j in np.ndindex(2, outputs, *size, 4 // group, *kernel):
+        channel = o // (outputs // group) * (4 // group) + c
+        tap = (channel // (4 // offset_group) * kernel[0] + i) * kernel[1] + j
+        at = [
+            place * stride[k] - pads[k] + t * dilation[k] + offset[n, 2 * tap + k, row, column]
+            for k, (place, t) in enumerate(((row, i), (column, j)))
+        ]
+        corners = [(math.floor(at[0]) + a, math.floor(at[1]) + b) for a in (0, 1) for b in (0, 1)]
+        value = sum(
+            x[n, channel, r, s] * (1 - abs(at[0] - r)) * (1 - abs(at[1] - s))
+            for r, s in corners
+            if 0 <= r < 6 and 0 <= s < 7
+        )
+        wanted[n, o, row, column] += value * w[o, c, i, j] * (mask[n, tap, row, column] if given == 4 else 1)
+    wanted += bias[:, None, None] if given == 4 else 0
+    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_parts_of_texts():
+    x = np.array([["a b  c", ""], ["b", " d-e"]], object)
+    parts, counts = one("StringSplit", x, outputs=2)
+    assert parts.tolist() == [[["a", "b", "c"], ["", "", ""]], [["b", "", ""], ["d-e", "", ""]]]
+    assert counts.tolist() == [[3, 0], [1, 1]]
+    parts, counts = one("StringSplit", np.array("d-e-f", object), outputs=2, delimiter="-", maxsplit=1)
+    assert parts.tolist() == ["d", "e-f"] and counts == 2

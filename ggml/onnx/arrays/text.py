@@ -107,6 +107,22 @@ def string_normalizer(node):
     return function
 
 
+@operator("StringSplit", "")
+def string_split(node):
+    """The parts of each text along one more axis, filled up with empty texts, and their numbers."""
+    separator, most = node.attr("delimiter") or None, node.attr("maxsplit")
+
+    def function(x):
+        parts = [str(text).split(separator, -1 if most is None else most) for text in x.ravel().tolist()]
+        counts = np.array([len(p) for p in parts], np.int64).reshape(x.shape)
+        found = np.full((len(parts), int(counts.max(initial=0))), "", object)
+        for row, texts in zip(found, parts):
+            row[: len(texts)] = texts
+        return found.reshape(*x.shape, found.shape[1]), counts
+
+    return function
+
+
 @operator("Tokenizer", "com.microsoft")
 def tokenizer(node):
     """An array of one more dimension with the tokens of each string, filled up with a value."""
