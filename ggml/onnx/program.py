@@ -322,13 +322,15 @@ class Lowering:
         if getattr(rule, "expands", False):
             return self.replace(node, rule(self, node, *values))
         require_types(node, values)
+        if rule is None and node.function() is not None:  # of the model, which the host does not know
+            return self.replace(node, expand.function(self, node, values))
         sequences, kinds = getattr(rule, "sequences", False), set(map(type, values))
         if Opaque in kinds or Sequence in kinds and rule and not sequences:
             raise OnHost("strings, sequences and optionals are not tensors")
         rank = max(len(getattr(values[0], "shape", ())), 1) if node.op in ALONG and values else 0
         if rank:
             place_of(node.attr("axis", 0), rank)
-        known = kinds <= KNOWN and node.op not in host.RANDOM and (rule is not None or node.function() is None)
+        known = kinds <= KNOWN and node.op not in host.RANDOM
         if known and not sequences and (rule is None or "." not in node.op):  # the host knows ONNX's own domain
             try:
                 return self.folded(node, values)
@@ -445,7 +447,9 @@ class Lowering:
                 self.nodes.clear()
                 return
             alone = node.op in host.OPERATORS and node.op not in rules
-            plain = not (node.parts or getattr(rules.get(node.op), "expands", False))
+            rule = rules.get(node.op)
+            called = rule is None and node.function() is not None
+            plain = not (node.parts or called or getattr(rule, "expands", False))
             if not (alone or plain and texts.intersection(node.inputs)):
                 return
             yield self.nodes.popleft()

@@ -457,3 +457,27 @@ def test_parts_of_texts():
     assert counts.tolist() == [[3, 0], [1, 1]]
     parts, counts = one("StringSplit", np.array("d-e-f", object), outputs=2, delimiter="-", maxsplit=1)
     assert parts.tolist() == ["d", "e-f"] and counts == 2
+
+
+@pytest.mark.parametrize(
+    ("x", "op", "wanted"),
+    [
+        (np.array([1.5, -2.0]), "Abs", [1.5, 2.0]),
+        (np.array([2**40, -3]), "Add", [2**41, -6]),
+        (np.array([2**63], np.uint64), "Identity", [2**63]),
+        (np.array(["a", "B"], object), "StringConcat", ["aa", "BB"]),
+    ],
+)
+@pytest.mark.parametrize("behind", [False, True])
+def test_functions_of_values_that_stay_on_the_host(x, op, wanted, behind):
+    inputs = ["a", "a"] if op in ("Add", "StringConcat") else ["a"]
+    body = [helper.make_node(op, inputs, ["b"])]
+    function = helper.make_function("own", "f", ["a"], ["b"], body, [helper.make_opsetid("", 21)])
+    nodes = [helper.make_node("f", ["z" if behind else "x"], ["y"], domain="own")]
+    if behind:
+        plain = {"case_change_action": "NONE"} if x.dtype == object else {}
+        nodes.insert(0, helper.make_node("StringNormalizer" if plain else "Identity", ["x"], ["z"], **plain))
+    loaded = ggml.onnx.load(model(nodes, {"x": x}, domains=[("own", 1)], functions=[function]))
+    for _ in range(3):
+        (y,) = loaded.run(x)
+        assert y.dtype == x.dtype and y.tolist() == wanted
