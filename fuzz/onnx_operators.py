@@ -78,6 +78,11 @@ def crops_without_scaling(case):
     return case.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize" and same.any()
 
 
+def edges(case):
+    """Whether Resize has places that lie on an edge or an element, for all that rounding leaves."""
+    return case.attributes.get("nearest_mode") in ("floor", "ceil") or 1 in case.arrays()[1]
+
+
 def large_products(case):
     """Whether products of integers may leave their type, where onnxruntime goes through floats."""
     return any(np.asarray(a).dtype.kind in "iu" for a in case.arrays())
@@ -157,11 +162,18 @@ DIFFERENT = [
     ),
     difference(
         "Resize",
-        lambda case: (
-            case.attributes.get("nearest_mode") in ("floor", "ceil")
-            and case.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
-        ),
-        "places that are whole numbers but for rounding",
+        lambda case: case.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize" and edges(case),
+        "places that are whole numbers or edges but for rounding",
+    ),
+    difference(
+        "MaxPool",
+        lambda case: "dilations" in case.attributes and min(case.operands[0].shape[2:]) < 3,
+        "the greatest of no elements, all of which are padding, is -inf; in onnxruntime the least float",
+    ),
+    difference(
+        "Clip",
+        special,
+        "an omitted operand is no limit, as in the function of the specification; in onnxruntime the least float",
     ),
     difference(
         "AffineGrid",
@@ -939,6 +951,7 @@ def resize(dice, op):
     if transform == "align_corners":
         scales = [1.0, 1.0] + [dice.choice([1.0, 2.0, 3.0]) for _ in range(axes)]
     if mode == "nearest":
+        scales = [1.0, 1.0] + [dice.choice([1.0, 2.0, 0.5, 4.0, 0.25]) for _ in range(axes)]  # exact places
         attributes["nearest_mode"] = dice.choice(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
     if mode == "cubic":
         attributes.update(cubic_coeff_a=dice.choice([-0.5, -0.75]), exclude_outside=dice.randint(0, 1))
@@ -1250,7 +1263,9 @@ def made_by(number, options):
     case = replace(SAMPLES[op](dice, op), op=op.rpartition(".")[2])
     dynamic = dice.chance(0.6)
     model, inputs = model_of(case, dice, dynamic)
-    feeds = [inputs] + ([other_sizes(inputs, dice) for _ in range(2)] if dynamic and dice.chance(0.5) else [])
+    feeds = [inputs]
+    for _ in range(dice.choice([0, 2, 4]) if dynamic else 0):
+        feeds.append(other_sizes(dice.choice(feeds), dice))
     half = any(np.asarray(a).dtype == np.float16 for a in case.arrays())
     keywords = {
         "relative": max(case.loose, 4e-3 if half else 0),

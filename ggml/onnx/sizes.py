@@ -72,7 +72,7 @@ def arithmetic(function, unit=None, other=None):
 
     def forward(self, y):
         if type(y) is not Size:
-            if type(y) is float:
+            if isinstance(y, float):
                 return function(self.read(), y)
             y = operator.index(y)
         if y is unit or type(y) is int and y == unit:
@@ -82,7 +82,7 @@ def arithmetic(function, unit=None, other=None):
         return self.terms.computed(function, self, y)
 
     def reflected(self, x):
-        if type(x) is float:
+        if isinstance(x, float):
             return function(x, self.read())
         x = operator.index(x)
         commutes = function in (operator.add, operator.mul)
@@ -99,7 +99,7 @@ def comparison(function, same):
             try:
                 y = operator.index(y)
             except TypeError:
-                return function(self.read(), y) if type(y) is float else NotImplemented
+                return function(self.read(), y) if isinstance(y, float) else NotImplemented
         elif y.place == self.place:
             return same
         return self.terms.compared(function, self, y)

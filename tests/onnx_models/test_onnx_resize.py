@@ -7,7 +7,10 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from small_onnx import one  # noqa: E402
+from onnx import helper  # noqa: E402
+from small_onnx import model, one  # noqa: E402
+
+import ggml.onnx  # noqa: E402
 
 MODES = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
          "tf_crop_and_resize"]  # fmt: skip
@@ -181,3 +184,27 @@ def test_older_versions(opset, kind, factors):
     scales = np.array(scales, np.float32).astype(float).tolist()
     sizes = [math.floor(n * s) for n, s in zip(x.shape, scales)]
     np.testing.assert_allclose(found, resized(x, scales, sizes, [(0, 1)] * 4, rule), rtol=2e-5, atol=2e-5)
+
+
+def test_images_after_one_without_a_result():
+    """A width of 1 that is halved leaves nothing; the region, which is not used, has no elements either."""
+    nodes = [
+        helper.make_node(
+            "Resize",
+            ["x", "roi", "scales"],
+            ["y"],
+            mode="cubic",
+            coordinate_transformation_mode="pytorch_half_pixel",
+            exclude_outside=1,
+        )
+    ]
+    constants = {"roi": np.zeros(0, np.float32), "scales": np.float32([1, 1, 1, 0.5])}
+    made = model(nodes, {"x": np.zeros((1, 1, 5, 1), np.float32)}, constants=constants, opset=11)
+    for dim in made.graph.input[0].type.tensor_type.shape.dim:
+        dim.dim_param = "n"
+    loaded = ggml.onnx.load(made)
+    for shape in ((1, 1, 5, 1), (2, 2, 5, 2), (2, 1, 3, 3)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        (y,) = loaded.run(x)
+        assert y.shape == (*shape[:3], shape[3] // 2)
+        np.testing.assert_array_equal(y, x[..., : y.shape[3]])  # one column lies at the first one

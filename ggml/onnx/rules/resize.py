@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays.shapes import grid_of
 from ..recording import ggml
-from ..values import F32, F64, Known, OnHost, count, extents, is_float, place_of
+from ..values import F32, F64, OnHost, count, extents, is_float, place_of
 from . import rule
 from .elementwise import round_half_even
 from .matmul import matmul
@@ -157,7 +157,7 @@ def resize(b, node, x, *operands):
     mode = node.attr("coordinate_transformation_mode", "half_pixel")
     if 0 in sizes:
         old_and_new = dict(enumerate(x.shape)) | dict(zip(axes, sizes))
-        return Known(np.empty(list(old_and_new.values()), x.dtype))
+        return b.full(list(old_and_new.values()), 0, x.dtype)
     y = interpolated(b, node, x, axes, sizes, scales, mode)
     if y:
         return y
