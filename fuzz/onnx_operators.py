@@ -1273,6 +1273,7 @@ def made_by(number, options):
         "units": case.units,
         "threads": dice.choice([1, 1, 2]),
         "full": dice.chance(0.4),
+        "valid": False,
     }
     reason = next(filter(None, (reason_for(fed(case, feed)) for feed in feeds)), "")
     return op, model.SerializeToString(), feeds, keywords, described(case), reason
