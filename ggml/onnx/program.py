@@ -159,10 +159,10 @@ class Program(Owner):
             home = Home()
             try:
                 built = recipe.built(home, values)
+                if built is not None:
+                    return Plan(self, home, recipe.ending, *built)
             except Exception:  # a function refuses the sizes: lowering says why, or does without
                 continue
-            if built is not None:
-                return Plan(self, home, recipe.ending, *built)
         return None
 
     def recorded(self, values, key):

@@ -173,6 +173,9 @@ cdef class Place:
         self.t, self.shape, self.elements, self.moves = t, shape, TYPES[x.type], moves
         self.home = self.address = <uintptr_t>x.data
         self.size, self.tensors = <Py_ssize_t>gg_nbytes(x), []
+        if count(shape) * <Py_ssize_t>self.elements.itemsize != self.size:  # it would be copied beyond an array
+            n = self.size // <Py_ssize_t>self.elements.itemsize
+            raise ValueError(f"a value of the shape {list(shape)} has {n} elements: some operands do not fit together")
         if moves:
             self.note(x)
             for i in range(graph.n_nodes):

@@ -8,6 +8,7 @@ onnx = pytest.importorskip("onnx")  # part of the [test] extra; not installed on
 from one_operator import through_onnxruntime  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
+from small_onnx import one  # noqa: E402
 
 import ggml  # noqa: E402
 import ggml.onnx  # noqa: E402
@@ -405,3 +406,22 @@ def test_codes_are_read_with_and_without_their_zero_point(kind, scales):
     model, x = ggml.onnx.load(proto, strict=True), 4 * floats(*shape)
     for got, wanted in zip(model.run(x), ReferenceEvaluator(proto).run(None, {"x": x})):
         np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [3, 8])
+@pytest.mark.parametrize("constant", [False, True])
+def test_parameters_for_other_columns(length, constant):
+    """A zero point or a scale per column does not make a matrix of one column wider."""
+    x, y = np.ones((4, 5), np.uint8), np.ones((5, 1), np.int8)
+    zero, scale = np.zeros(length, np.int8), np.ones(length, np.float32)
+    number = [("n", np.uint8(1))]
+    cases = [
+        ("MatMulInteger", [x, y], [*number, ("z", zero)], {}),
+        ("DequantizeLinear", [y], [("s", scale), ("z", zero)], {"axis": 1}),
+        ("QuantizeLinear", [y.astype(np.float32)], [("s", scale), ("z", zero)], {"axis": 1}),
+    ]
+    for op, operands, more, attrs in cases:
+        given = {"constants": more} if constant else {}
+        arrays = operands if constant else [*operands, *(v for _, v in more)]
+        with pytest.raises(ValueError, match=f"{op}.*(zero point|scale)|shape"):
+            one(op, *arrays, **given, **attrs)

@@ -288,6 +288,11 @@ def centred(b, x, zero, axis, held=np.int32):
     A constant second operand of 8 bits may be held as int16: the first one gives the sums their type.
     """
     shape = x.shape
+    if zero is not None and count(zero.shape) != 1:
+        own = (*zero.shape, *(1,) * (-1 - axis)) if len(zero.shape) == 1 else zero.shape
+        if broadcast(tuple(shape), own) != tuple(shape):
+            rows = "rows" if axis == -2 else "columns"
+            raise ValueError(f"the zero point {list(zero.shape)} is for other {rows} than {list(shape)} has")
     if isinstance(x, Known) and (zero is None or isinstance(zero, Known)):
         held = held if x.dtype.itemsize == 1 else np.int32
         z = held(0) if zero is None else zero.array.astype(held)

@@ -21,6 +21,10 @@ def along(b, v, x, axis, block):
         return v and b.reshape(v, ())
     rank = len(x.shape)
     axis %= rank
+    if not block and v.shape != (x.shape[axis],):
+        raise ValueError(
+            f"a scale or zero point is {list(v.shape)}: need one number or {x.shape[axis]}, as of axis {axis}"
+        )
     if block:
         n = -(-x.shape[axis] // block)
         wide = b.reshape(v, (*v.shape[: axis + 1], 1, *v.shape[axis + 1 :]))
