@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import math
 import random
+import resource
 import signal
 import sys
 import time
@@ -27,6 +28,7 @@ SIZES = [1, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 33, 64, 70]
 SPECIAL = [math.nan, math.inf, -math.inf, -0.0, 0.0, 1e30, -1e-40, 3e38]
 MUCH = 20_000  # elements of a random array
 LIMIT = 30  # seconds for a model
+MEMORY = 8 << 30  # bytes of addresses
 
 
 class SlowError(BaseException):  # no handler of other errors catches it
@@ -324,6 +326,7 @@ def run(description, made, arguments=()):
         return 2
     onnxruntime.set_default_logger_severity(4)
     warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.signal(signal.SIGALRM, late)
     counts, faults, end = Counter(), Counter(), time.monotonic() + options.seconds
     number = options.seed * 1_000_003
