@@ -481,3 +481,12 @@ def test_functions_of_values_that_stay_on_the_host(x, op, wanted, behind):
     for _ in range(3):
         (y,) = loaded.run(x)
         assert y.dtype == x.dtype and y.tolist() == wanted
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize(
+    ("image", "kernel"), [((1,), (1, 40, 3)), ((1, 1, 8), (1, 1, 3, 3)), ((1, 1, 8, 8), (1, 1, 3))]
+)
+def test_kernels_of_other_images(op, image, kernel):
+    with pytest.raises((ValueError, RuntimeError), match=op):
+        one(op, floats(*image), floats(*kernel))

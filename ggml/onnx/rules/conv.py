@@ -76,7 +76,7 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
     rank = len(x.shape) - 2
     if rank > 3 or rank < 1:
         raise OnHost(f"convolution in {rank} dimensions")
-    if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
+    if len(w.shape) != len(x.shape) or x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
         raise ValueError(f"convolution of {list(x.shape)} with {list(w.shape)} in {groups} groups")
     if rank == 1:
         y = convolve(
@@ -178,6 +178,8 @@ def finished(b, y, bias=None):
 def conv_transpose(b, node, x, w, bias=None):
     rank, groups = len(x.shape) - 2, node.attr("group", 1)
     kernel = w.shape[2:]
+    if rank < 1 or len(w.shape) != len(x.shape):
+        raise ValueError(f"images {list(x.shape)} and a kernel {list(w.shape)}: both need the same 3 or more axes")
     strides, dilations, pads = window(node, x.shape[2:], kernel)
     extra = node.attr("output_padding") or [0] * rank
     extent = [d * (k - 1) for d, k in zip(dilations, kernel)]
