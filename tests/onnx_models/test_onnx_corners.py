@@ -313,6 +313,43 @@ def test_each_element_of_a_sequence_of_the_model(dtype):
     np.testing.assert_array_equal(y, -np.concatenate(list(feeds.values())))
 
 
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_bodies_of_sequences_read_what_is_outside(n):
+    """The body of SequenceMap captures a tensor and a constant, and reads a second sequence and a tensor."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Mul", ["e", "outer"], ["m"]),
+            helper.make_node("Add", ["m", "f"], ["p"]),
+            helper.make_node("Sub", ["p", "t"], ["q"]),
+            helper.make_node("Gather", ["q", "first"], ["r"]),
+        ],
+        "body",
+        [value(name, np.float32) for name in "eft"],
+        [value(name, np.float32) for name in "qr"],
+    )
+    parts = [f"x{i}" for i in range(n)]
+    nodes = [
+        helper.make_node("Relu", ["scale"], ["outer"]),
+        helper.make_node("SequenceConstruct", parts, ["s"]) if n else helper.make_node("SequenceEmpty", [], ["s"]),
+        helper.make_node("SequenceMap", ["s", "s", "scale"], ["whole", "firsts"], body=body),
+        helper.make_node("SequenceLength", ["firsts"], ["length"]),
+    ]
+    outputs = ["length"]
+    if n:
+        nodes.append(helper.make_node("ConcatFromSequence", ["whole"], ["y"], axis=0))
+        nodes.append(helper.make_node("ConcatFromSequence", ["firsts"], ["z"], axis=0, new_axis=1))
+        outputs += ["y", "z"]
+    feeds = {"scale": np.float32([3]), **{name: floats(i + 1) for i, name in enumerate(parts)}}
+    loaded = ggml.onnx.load(model(nodes, feeds, outputs, constants={"first": np.array(0)}))
+    for _ in range(3):
+        found = loaded.run(feeds)
+        assert found[0] == n
+        if n:
+            want = [feeds[name] * 3 + feeds[name] - 3 for name in parts]
+            np.testing.assert_allclose(found[1], np.concatenate(want), rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(found[2], [w[0] for w in want], rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("within", ["then_branch", "else_branch"])
 def test_names_of_branches_are_their_own(within):
     """A branch in a function reads an operand whose name outside is the one of its own result."""

@@ -73,7 +73,7 @@ def resized(array, scales, sizes, roi, attrs):
     outside = np.zeros(sizes, bool)
     for axis, (scale, size) in enumerate(zip(scales, sizes)):
         n, (start, end) = y.shape[axis], roi[axis]
-        at = [original(mode, x, n, size, scale, start, end) for x in range(size)]
+        at = [original(mode, type(scale)(x), n, size, scale, start, end) for x in range(size)]
         if scale != 1 or mode == "tf_crop_and_resize":
             y = np.apply_along_axis(
                 lambda row, at=at, scale=scale: np.array([sample(row, x, scale, **attrs) for x in at]), axis, y
@@ -89,7 +89,9 @@ def check(array, attrs, scales=None, sizes=None, roi=None, opset=19):
     if sizes is None:
         sizes = [math.floor(n * s) for n, s in zip(array.shape, scales)]
         operands = [np.array(scales, np.float32)]
-        scales = np.array(scales, np.float32).astype(np.float64).tolist()
+        scales = list(np.array(scales, np.float32))
+        if attrs["mode"] != "nearest" or "crop" in attrs.get("coordinate_transformation_mode", ""):
+            scales = [float(s) for s in scales]  # else coordinates are rounded to F32
     else:
         operands = [None, np.array(sizes)]
         scales = [s / n for n, s in zip(array.shape, sizes)]
@@ -208,3 +210,32 @@ def test_images_after_one_without_a_result():
         (y,) = loaded.run(x)
         assert y.shape == (*shape[:3], shape[3] // 2)
         np.testing.assert_array_equal(y, x[..., : y.shape[3]])  # one column lies at the first one
+
+
+@pytest.mark.parametrize("n", [10, 20])
+@pytest.mark.parametrize("tenths", [1, 2, 3, 7, 17, 26])
+@pytest.mark.parametrize("kind", ["nearest", "linear"])
+def test_scales_that_are_no_floats(kind, tenths, n):
+    """A size and coordinates that are whole numbers for the scale that is meant, such as 0.7, and not for its F32."""
+    x, size = image(2, 3, 4, n), n * tenths // 10
+    attrs = {"mode": kind, "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
+    found = one("Resize", x, None, np.array([1, 1, 1, tenths / 10], np.float32), opset=19, **attrs)
+    assert found.shape == (2, 3, 4, size)
+    if kind == "nearest":
+        np.testing.assert_array_equal(found, x[..., [10 * i // tenths for i in range(size)]])
+
+
+@pytest.mark.parametrize("antialias", [0, 1])
+@pytest.mark.parametrize("kind", ["linear", "cubic"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16])
+def test_integers(dtype, kind, antialias):
+    """Sums of entries are truncated, or rounded with antialiasing, and limited to what the type has."""
+    span, scales = np.iinfo(dtype), [1.0, 1.0, 0.5, 2.3]
+    x = np.random.default_rng(1).integers(span.min, span.max + 1, (2, 3, 6, 8)).astype(dtype)
+    attrs = {"mode": kind, "antialias": antialias}
+    found = one("Resize", x, None, np.array(scales, np.float32), opset=19, **attrs)
+    want = resized(x, np.float32(scales).astype(float).tolist(), [2, 3, 3, 18], [(0, 1)] * 4, attrs)
+    whole = np.floor(want + 0.5) if antialias else np.trunc(want)
+    sure = np.abs(want - np.round(want) if not antialias else want - np.floor(want) - 0.5) > 0.01
+    assert found.dtype == dtype and found.shape == want.shape and sure.mean() > 0.9
+    np.testing.assert_array_equal(found[sure], np.clip(whole, span.min, span.max)[sure])

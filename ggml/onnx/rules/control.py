@@ -1,4 +1,4 @@
-"""Control flow and sequences: If, Loop and Scan are replaced by the nodes of their bodies.
+"""Control flow and sequences: If, Loop, Scan and SequenceMap are replaced by the nodes of their bodies.
 
 These rules are called with the Lowering instead of the Builder and return nodes. A condition or a number of iterations
 that is computed ends the plan first (NeedValue), so that the branch taken becomes part of the next plan. The body of a
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..expand import private, subgraph
 from ..program import RetraceError, is_constant
-from ..values import I64, Drive, Feed, Known, NeedValue, OnHost, Sequence, Tensor
+from ..values import I64, Drive, Feed, Known, NeedValue, OnHost, Opaque, Sequence, Tensor
 from . import rule
 
 UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph,
@@ -247,6 +247,32 @@ def position(b, where, n, default):
 rule("SequenceConstruct", sequences=True)(lambda b, node, *values: Sequence(values))
 rule("SequenceEmpty", sequences=True)(lambda b, node: Sequence([]))
 rule("SequenceLength", sequences=True)(lambda b, node, values: Known(np.array(len(values.items), I64)))
+
+
+rule("ggml.Sequence", sequences=True)(lambda b, node, *values: Sequence(values))
+rule("ggml.Item", sequences=True)(lambda b, node, values: values.items[node.attr("index")])
+
+
+@rule("SequenceMap", expands=True)
+def sequence_map(lowering, node, *values):
+    """The nodes of the body for each element; ONNX's own expansion does not know what the body captures."""
+    if any(isinstance(v, Opaque) for v in values):
+        raise OnHost("strings, sequences and optionals are not tensors")
+    body, nodes, results = node.attr("body"), [], [list[str]() for _ in node.outputs]
+    lengths = [len(v.items) for v in values if isinstance(v, Sequence)]
+    if len(set(lengths)) != 1:
+        raise ValueError(f"the sequences have {lengths} elements: need as many in each, of one sequence or more")
+    for turn in range(lengths[0]):
+        prefix, inputs = lowering.unique(node), list(node.inputs)
+        for i, value in enumerate(values):
+            if isinstance(value, Sequence):
+                inputs[i] = f"{prefix}in{i}"
+                nodes.append(private(node, "ggml.Item", [node.inputs[i]], [inputs[i]], index=turn))
+        outputs = [f"{prefix}out{i}" for i in range(len(body.outputs))]
+        nodes += subgraph(lowering, node, body, inputs, outputs)
+        for pieces, output in zip(results, outputs):
+            pieces.append(output)
+    return nodes + [private(node, "ggml.Sequence", r, [o]) for r, o in zip(results, node.outputs) if o]
 
 
 @rule("SequenceInsert", sequences=True)

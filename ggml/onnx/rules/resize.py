@@ -11,13 +11,13 @@ from ..arrays.shapes import grid_of
 from ..recording import ggml
 from ..values import F32, F64, OnHost, count, extents, is_float, place_of
 from . import rule
-from .elementwise import round_half_even
+from .elementwise import convert, round_half_even
 from .matmul import matmul
 
 
-def coordinates(mode, n, size, scale, span):
-    """Where the size positions of a resized axis lie on the original one of n entries."""
-    i = np.arange(size, dtype=np.float64)
+def coordinates(mode, n, size, scale, span, kind=np.float64):
+    """Where the size positions of a resized axis lie on the original one of n entries, computed in a type of floats."""
+    i, scale = np.arange(size, dtype=kind), kind(scale)
     if mode == "align_corners":
         return i * (n - 1) / (scale * n - 1) if scale * n > 1 else i * 0
     if mode == "asymmetric":
@@ -116,7 +116,7 @@ def interpolated(b, node, x, axes, sizes, scales, mode):
         return None
     for a, size, scale in zip(axes, sizes, scales):
         n = x.shape[a]
-        if scale != 1 and (a < rank - 2 or size == 1 or abs(scale * n - size) > 1e-9 * size):
+        if scale != 1 and (a < rank - 2 or size == 1 or abs(scale * n - size) > 1e-7 * size):
             return None
         shape[a] = size
     ne0, ne1, ne2, ne3 = extents(shape)
@@ -141,7 +141,7 @@ def resize(b, node, x, *operands):
     else:
         roi, scales, sizes = (b.known(v) for v in (*operands, None, None, None)[:3])
     if not (is_float(x.dtype) or node.attr("mode", "nearest") == "nearest"):
-        raise OnHost(f"{x.dtype} is computed on the host")
+        return of_integers(b, node, x, operands)
     rank = len(x.shape)
     axes = [place_of(a, rank) for a in node.attr("axes", range(rank))]
     if (kind := node.attr("mode", "nearest")) not in MODES:
@@ -149,12 +149,14 @@ def resize(b, node, x, *operands):
     wanted = sizes if sizes is not None and sizes.size else np.asarray(scales)
     if wanted.shape != (len(axes),):
         raise ValueError(f"sizes or scales have the shape {list(wanted.shape)}: need one for each of {len(axes)} axes")
+    mode, narrow = node.attr("coordinate_transformation_mode", "half_pixel"), False
     if sizes is not None and sizes.size:
         scales, sizes = policy(node, [x.shape[a] for a in axes], sizes.astype(int))
     else:
-        scales = np.asarray(scales, np.float64)
-        sizes = [x.shape[a] * int(s) if s == int(s) else math.floor(x.shape[a] * s) for a, s in zip(axes, scales)]
-    mode = node.attr("coordinate_transformation_mode", "half_pixel")
+        scales = np.asarray(scales, np.float32).tolist()
+        sizes = [scaled(x.shape[a], s) for a, s in zip(axes, scales)]
+        # As the nearest F32 to a scale such as 0.7 is not the scale, what should be whole numbers is so in F32 alone.
+        narrow = kind == "nearest" and mode != "tf_crop_and_resize"
     if 0 in sizes:
         old_and_new = dict(enumerate(x.shape)) | dict(zip(axes, sizes))
         return b.full(list(old_and_new.values()), 0, x.dtype)
@@ -171,7 +173,7 @@ def resize(b, node, x, *operands):
         span = (roi[i], roi[i + len(axes)]) if mode == "tf_crop_and_resize" and roi is not None else (0, 1)
         if scale == 1 and mode != "tf_crop_and_resize":  # whatever the mode says of coordinates
             continue
-        at = coordinates(mode, n, size, scale, span)
+        at = coordinates(mode, n, size, scale, span, np.float32 if narrow else np.float64)
         if n != size or not np.allclose(at, np.arange(n)):
             matrix = weights(node, at, n, scale)
             if rank <= 4 and size % n == 0 and (matrix[np.arange(size), np.arange(size) // (size // n)] == 1).all():
@@ -189,6 +191,24 @@ def resize(b, node, x, *operands):
     if inside.all():
         return result
     return b.select(b.constant(np.broadcast_to(inside, result.shape)), result, b.full((), beyond, x.dtype))
+
+
+def of_integers(b, node, x, operands):
+    """Weighted sums of small integers: truncated, or rounded with antialiasing, as image libraries do."""
+    if x.dtype.kind not in "iu" or x.dtype.itemsize > 2:
+        raise OnHost(f"{x.dtype} is computed on the host")
+    y, span = resize(b, node, convert(b, x, F32), *operands), np.iinfo(x.dtype)
+    if 0 in y.shape:
+        return convert(b, y, x.dtype)
+    if node.attr("antialias", 0):
+        y = b.unary(ggml.ggml_floor, b.affine(y, 1.0, 0.5))
+    y = b.clamp(b.unary(ggml.ggml_trunc, y), float(span.min), float(span.max))
+    return b.like(y.t, y.shape, x.dtype, (int(span.min), int(span.max)))
+
+
+def scaled(n, scale):
+    """The size of a resized axis, whose product is rounded to F32 as the scale is."""
+    return n * int(scale) if scale == int(scale) else math.floor(np.float32(int(n)) * np.float32(scale))
 
 
 def policy(node, old, sizes):
