@@ -257,11 +257,11 @@ def test_boxes_that_do_not_overlap(centred, given):
     assert found.tolist() == want and found.dtype == np.int64
 
 
-def kept(low, size, scores, share, least):
-    """The numbers of at most 7 boxes."""
+def kept(low, size, scores, share, least, most=7):
+    """The numbers of at most so many boxes."""
     chosen = []
     for k in sorted(range(len(scores)), key=lambda k: -scores[k]):
-        if scores[k] <= least or len(chosen) == 7:
+        if scores[k] <= least or len(chosen) == most:
             break
         for c in chosen:
             both = np.prod(np.maximum(np.minimum(low[k] + size[k], low[c] + size[c]) - np.maximum(low[k], low[c]), 0))
@@ -270,6 +270,20 @@ def kept(low, size, scores, share, least):
         else:
             chosen.append(k)
     return chosen
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.7])
+def test_many_boxes_that_do_not_overlap(share):
+    rng = np.random.default_rng(5)
+    low, size = rng.random((300, 2), np.float32) * 6, rng.random((300, 2), np.float32)
+    size[::9, 0] = 0  # without area
+    boxes = np.concatenate([low + size, low], 1)  # the larger corner first
+    scores = rng.random(300, np.float32).round(2)
+    limits = np.array([250]), np.array([share], np.float32)
+    found = one("NonMaxSuppression", np.asfortranarray(boxes[None]), scores[None, None], *limits)
+    with np.errstate(invalid="ignore"):
+        want = kept(low, size, scores, share, -1.0, 250)
+    assert found[:, 2].tolist() == want and len(want) > 100 and not found[:, :2].any()
 
 
 def test_boxes_without_a_limit_are_none():

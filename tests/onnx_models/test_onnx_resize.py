@@ -239,3 +239,12 @@ def test_integers(dtype, kind, antialias):
     sure = np.abs(want - np.round(want) if not antialias else want - np.floor(want) - 0.5) > 0.01
     assert found.dtype == dtype and found.shape == want.shape and sure.mean() > 0.9
     np.testing.assert_array_equal(found[sure], np.clip(whole, span.min, span.max)[sure])
+
+
+def test_regions_that_end_at_the_last_entry():
+    """The end of a region of which F32 rounds the beginning is no entry outside."""
+    x = image(1, 2, 6, 7)
+    found = one("Resize", x, np.float32([0, 0, 0.2, 0.3, 1, 1, 1, 1]), None, np.array([1, 2, 4, 5]), mode="linear",
+                coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=99.0)  # fmt: skip
+    np.testing.assert_allclose(found[..., -1, -1], x[..., -1, -1], rtol=1e-6)
+    assert (found < 9).all()

@@ -140,6 +140,7 @@ def resize(b, node, x, *operands):
         roi, sizes = None, None
     else:
         roi, scales, sizes = (b.known(v) for v in (*operands, None, None, None)[:3])
+        roi = None if roi is None else roi.astype(np.float64)
     if not (is_float(x.dtype) or node.attr("mode", "nearest") == "nearest"):
         return of_integers(b, node, x, operands)
     rank = len(x.shape)
