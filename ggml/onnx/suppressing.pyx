@@ -37,7 +37,8 @@ cdef extern from *:
                      float share) noexcept nogil
 
 
-cdef Py_ssize_t choose(const float[:, ::1] places, float share, int64_t[::1] chosen, float[:, ::1] others) noexcept nogil:
+cdef Py_ssize_t choose(const float[:, ::1] places, float share, int64_t[::1] chosen,
+                       float[:, ::1] others) noexcept nogil:
     """Does what choice says; returns how many boxes are chosen, and makes others their corners and areas."""
     cdef Py_ssize_t i, k, most = chosen.shape[0], n = 0
     cdef float area

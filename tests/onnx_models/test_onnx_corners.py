@@ -370,6 +370,37 @@ def test_names_of_branches_are_their_own(within):
     np.testing.assert_array_equal(y, [0, -2] if within == "then_branch" else [0, 2])
 
 
+# Convolutions
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize(("dilation", "pads", "stride"), [
+    (6, (6, 6), 1), (4, (9, 4), 1), (1, (1, 1), 2), (3, (0, 7), 2)])  # fmt: skip
+def test_taps_that_read_padding_alone(dilation, pads, stride, groups):
+    """Sizes of an axis for which some taps of large dilations never meet the image, one after the other."""
+    w, bias = floats(4, 4 // groups, 3, 3), floats(4)
+    attrs = {"dilations": [dilation, 1], "pads": [pads[0], 1, pads[1], 1], "strides": [stride, 1], "group": groups}
+    node, x = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attrs), floats(2, 4, 1, 1)
+    proto = model([node], {"x": x}, constants={"w": w, "b": bias})
+    for i, name in enumerate("nchw"):
+        proto.graph.input[0].type.tensor_type.shape.dim[i].dim_param = name
+    loaded = ggml.onnx.load(proto)
+    for high, wide in [(7, 4), (1, 1), (13, 5), (3, 4), (4, 4), (7, 4), (20, 3), (3, 4)]:
+        if high + sum(pads) < 2 * dilation + 1:
+            continue
+        x = floats(2, 4, high, wide)
+        padded = np.pad(x, [(0, 0), (0, 0), pads, (1, 1)]).astype(float)
+        rows = range(0, padded.shape[2] - 2 * dilation, stride)
+        want = np.empty((2, 4, len(rows), wide))
+        for m in range(4):
+            part = slice(m // (4 // groups) * (4 // groups), (m // (4 // groups) + 1) * (4 // groups))
+            for i, row in enumerate(rows):
+                for column in range(wide):
+                    seen = padded[:, part, row : row + 2 * dilation + 1 : dilation, column : column + 3]
+                    want[:, m, i, column] = (seen * w[m]).sum((1, 2, 3)) + bias[m]
+        np.testing.assert_allclose(loaded.run(x)[0], want, rtol=1e-4, atol=1e-4)
+
+
 # Functions
 
 FLOATS = np.array([10.0**e for e in range(-38, 39)] + [88.8, 89.3, 0.9999, 1 - 2**-24, 1 + 2**-23, 1.0004], np.float32)

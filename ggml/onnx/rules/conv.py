@@ -78,6 +78,8 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
         raise OnHost(f"convolution in {rank} dimensions")
     if len(w.shape) != len(x.shape) or x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
         raise ValueError(f"convolution of {list(x.shape)} with {list(w.shape)} in {groups} groups")
+    if not b.trains:
+        w, pads = reading(b, x, w, strides, dilations, pads)
     if rank == 1:
         y = convolve(
             b,
@@ -134,6 +136,20 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
         return finished(b, b.with_shape(plain(b.ctx, w.t, x.t, *sizes), shape, x), bias)
     function, more = (ggml.ext.conv_2d_dw, ()) if depthwise else (ggml.ext.conv_2d, (0, 4, groups))
     return b.with_shape(function(b.ctx, w.t, x.t, *sizes, row, None, *more), shape, x)  # type: ignore[call-arg]
+
+
+def reading(b, x, w, strides, dilations, pads):
+    """The weights without outer taps that read padding alone, as with large dilations, and the padding that remains."""
+    rest = list(pads)
+    for i, (n, k, s, d, (p, q)) in enumerate(zip(x.shape[2:], w.shape[2:], strides, dilations, pads)):
+        size = int_of(n)
+        last = (size + p + q - d * (k - 1) - 1) // s * s  # where the last window begins, with the padding
+        first = max(min(-((last - p) // d), p // d), 0)
+        end = min(max(-(-(size + p) // d), k - q // d), k)
+        if last >= 0 and 0 < end - first < k and n == size:  # a condition
+            w = b.slice(w, 2 + i, first, end - first)
+            rest[i] = p - first * d, q - (k - end) * d
+    return w, rest
 
 
 def whole_product(b, x, w, strides, dilations, pads, bias):
