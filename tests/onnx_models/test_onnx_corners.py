@@ -39,6 +39,28 @@ def between(plane, y, x, greatest):
 
 
 @pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_roi_align_of_other_floats(dtype, mode):
+    """Each sample of a box as large as its bins is one element."""
+    x, boxes = floats(2, 3, 8, 9).astype(dtype), np.array([[2, 3, 4, 6], [-99, 0, -90, 4]], dtype)
+    attrs = {"output_height": 3, "output_width": 2, "sampling_ratio": 1, "mode": mode}
+    found = one("RoiAlign", x, boxes, np.array([-1, 0]), opset=16, **attrs)
+    weighted = np.where(x[1, :, 3:6, 2:4] < 0, 0, x[1, :, 3:6, 2:4]) if mode == "max" else x[1, :, 3:6, 2:4]
+    assert found.dtype == dtype and not found[1].any()
+    np.testing.assert_array_equal(found[0], weighted)
+
+
+def test_boxes_in_images_that_are_not_there():
+    x, boxes = floats(2, 3, 8, 9), floats(2, 4)
+    with pytest.raises(RuntimeError, match="0 to 2 of 2"):
+        one("RoiAlign", x, boxes, np.array([0, 2]))
+    with pytest.raises(RuntimeError, match=r"need \[n, 4\], \[n\]"):
+        one("RoiAlign", x, boxes, np.array([0]))
+    infinite = one("RoiAlign", x, np.full((1, 4), np.nan, np.float32), np.array([0]), output_height=2, output_width=2)
+    assert infinite.shape == (1, 3, 2, 2)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("ratio", [0, 1, 3])
 @pytest.mark.parametrize(("opset", "given"), [(10, None), (16, None), (16, "output_half_pixel"), (22, "half_pixel")])
 def test_roi_align(opset, given, ratio, mode):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from ..suppressing import choice
+from ..boxes import aligned, choice
 from . import operator
 
 
@@ -37,19 +35,6 @@ def non_max_suppression(node):
     return function
 
 
-def samples(start, length, n, bins, count):
-    """The two entries of an axis of n elements next to each sample of each bin of a box, and their weights.
-
-    Both have the shape (2, bins, samples). count: samples of a bin, 0 for one for each element that it covers.
-    """
-    count = count or max(math.ceil(length / bins), 0)
-    at = start + (np.arange(bins)[:, None] + (np.arange(count) + 0.5) / max(count, 1)) * (length / bins)
-    inside = (at >= -1) & (at <= n)
-    at = np.clip(at, 0, n - 1)
-    low = np.floor(at).astype(np.int64)
-    return np.stack([low, np.minimum(low + 1, n - 1)]), np.stack([low + 1 - at, at - low]) * inside
-
-
 @operator("RoiAlign", "")
 def roi_align(node):
     """Means (or maxima) of samples of each bin of a box, which are interpolated between four elements."""
@@ -59,17 +44,21 @@ def roi_align(node):
     greatest = node.attr("mode", "avg") == "max"
 
     def function(x, boxes, images):
-        y = np.empty((len(boxes), x.shape[1], *size), x.dtype)
-        for i, box in enumerate(boxes.astype(np.float64) * node.attr("spatial_scale", 1.0)):
-            ends = box.reshape(2, 2)[:, ::-1] - half / 2  # of rows, then of columns
-            lengths = np.maximum(ends[1] - ends[0], -np.inf if half else 1)
-            (rows, high), (columns, wide) = map(samples, ends[0], lengths, x.shape[2:], size, [count] * 2)
-            values = x[images[i]][:, rows[..., None, None, None], columns] * (high[..., None, None, None] * wide)
-            if greatest:  # of the four weighted elements, not of their sum
-                y[i] = values.max((1, 3, 4, 6))
-            else:
-                y[i] = values.sum((1, 3, 4, 6)) / max(high.shape[2] * wide.shape[2], 1)
-        return y
+        if images.shape != boxes.shape[:1] or boxes.shape[1:] != (4,):
+            given = f"{list(boxes.shape)}, of images {list(images.shape)}"
+            raise ValueError(f"boxes are {given}: need [n, 4], [n]")
+        n, plain = len(x), np.ascontiguousarray(x, x.dtype if x.dtype == np.float64 else np.float32)
+        if ((images < -n) | (images >= n)).any():
+            raise IndexError(f"boxes are in the images {images.min()} to {images.max()} of {n}")
+        corners = (boxes.astype(np.float64) * node.attr("spatial_scale", 1.0)).reshape(-1, 2, 2)[..., ::-1]
+        starts = corners[:, 0] - half / 2  # of rows, then of columns
+        lengths = np.maximum(corners[:, 1] - half / 2 - starts, -np.inf if half else 1)
+        counts = np.full(lengths.shape, count) if count else np.clip(np.nan_to_num(np.ceil(lengths / size)), 0, 2.0**31)
+        y = np.zeros((len(boxes), x.shape[1], *size), plain.dtype)
+        if y.size and x.size:
+            places = np.ascontiguousarray(np.stack([starts, lengths], 1))
+            aligned(plain, (images.astype(np.int64) + n) % n, places, counts.astype(np.int64), greatest, y)
+        return y.astype(x.dtype, copy=False)
 
     return function
 
