@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Boxes: those that overlap no better ones, and means of what is in them."""
 from libc.math cimport floor
 from libc.stdint cimport int64_t

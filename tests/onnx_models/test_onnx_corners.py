@@ -423,6 +423,33 @@ def test_taps_that_read_padding_alone(dilation, pads, stride, groups):
         np.testing.assert_allclose(loaded.run(x)[0], want, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("pads", [(0, 0), (1, 1), (3, 2), (7, 0)])
+@pytest.mark.parametrize(("kernel", "stride"), [(4, 2), (3, 2), (2, 2), (16, 8), (2, 5), (3, 1), (7, 4)])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_transposed_convolutions_with_constant_weights(rank, kernel, stride, pads, groups):
+    """Every entry adds its multiple of the kernel to the result, of which the padding is left out."""
+    extra = stride - 1
+    attrs = {"strides": [stride] * rank, "group": groups, "output_padding": [extra] * rank}
+    attrs["pads"] = [p for p in pads for _ in range(rank)]
+    w, bias = floats(4, 2, *[kernel] * rank), floats(2 * groups)
+    node, per = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], **attrs), 4 // groups
+    for n in (3, 5):
+        x = floats(2, 4, *[n] * rank)
+        whole = np.zeros((2, 2 * groups, *[(n - 1) * stride + kernel + extra] * rank))
+        for c in range(4):
+            part = slice(c // per * 2, c // per * 2 + 2)
+            for place in np.ndindex(*[n] * rank):
+                to = (slice(None), part, *(slice(p * stride, p * stride + kernel) for p in place))
+                whole[to] += x[(slice(None), c, *place)].reshape(-1, 1, *[1] * rank) * w[c]
+        end = whole.shape[-1] - pads[1]
+        if end <= pads[0]:
+            continue
+        want = whole[(..., *[slice(pads[0], end)] * rank)] + bias.reshape(-1, *[1] * rank)
+        (found,) = ggml.onnx.load(model([node], {"x": x}, constants={"w": w, "b": bias})).run(x)
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+
+
 # Functions
 
 FLOATS = np.array([10.0**e for e in range(-38, 39)] + [88.8, 89.3, 0.9999, 1 - 2**-24, 1 + 2**-23, 1.0004], np.float32)

@@ -210,6 +210,10 @@ def conv_transpose(b, node, x, w, bias=None):
     if not x.shape[0]:  # no images, which the reference does not take
         ends = [(n - 1) * s + r + 1 + e for n, s, r, e in zip(x.shape[2:], strides, extent, extra)]
         return Known(np.empty((0, groups * m, *(end - p - q for end, (p, q) in zip(ends, pads))), x.dtype))
+    if set(dilations) == {1} and is_weight(b, w) and by_phases(x, kernel, strides, groups, m, any(extra)):
+        ends = [f - p - q for f, (p, q) in zip(full, pads)]
+        if min(ends) > 0:
+            return phases(b, x, w, strides, [p for p, _ in pads], ends, groups, bias)
     if rank <= 2 and groups == 1 and len(set(strides)) == 1 and set(dilations) == {1} and not any(extra):
         return finished(b, cropped(b, transposed(b, x, w, strides[-1]), pads), bias)
     x = spaced(b, x, strides)
@@ -221,6 +225,58 @@ def conv_transpose(b, node, x, w, bias=None):
     x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in padding])
     padding = [(max(p, 0), max(q, 0)) for p, q in padding]
     return finished(b, convolve(b, x, kernels, [1] * rank, dilations, padding, groups), bias)
+
+
+def by_phases(x, kernel, strides, groups, m, extra):
+    """Whether a transposed convolution takes less time as a convolution with more channels."""
+    rank = len(kernel)
+    if rank > 2 or max(strides) == 1 or min(kernel) < 1:
+        return False
+    if rank == 1:
+        return strides[0] > 4 or groups < x.shape[1] or m > 1  # else zeros between neighbours are few
+    return list(kernel) != list(strides) or groups > 1 or extra or len(set(strides)) > 1
+
+
+def is_weight(b, w):
+    """Whether a value is constant, so that what is made of it is made once."""
+    return isinstance(w, Known) and w.arena and not w.trace and not (b.trains or b.weights)
+
+
+def phases(b, x, w, strides, starts, size, groups, bias):
+    """A transposed convolution as a convolution with a channel for each remainder of a position modulo the stride.
+
+    starts: how many positions of the whole result are left out along each axis; size: how many follow.
+    """
+    if len(strides) == 1:
+        x, w = b.reshape(x, (*x.shape[:2], 1, x.shape[2])), b.reshape(w, (*w.shape[:2], 1, w.shape[2]))
+        y = phases(b, x, w, [1, *strides], [0, *starts], [1, *size], groups, bias)
+        return b.reshape(y, (*y.shape[:2], y.shape[3]))
+    m, (high, wide) = groups * w.shape[1], strides
+    taps = [-(-k // s) for k, s in zip(w.shape[2:], strides)]
+
+    def split(array):
+        """The kernels (m * high * wide, channels, taps...): those of a remainder are a stride apart, the last first."""
+        room = [(0, t * s - k) for t, s, k in zip(taps, strides, array.shape[2:])]
+        array = np.pad(array, [(0, 0), (0, 0), *room])
+        array = array.reshape(groups, -1, m // groups, taps[0], high, taps[1], wide)[:, :, :, ::-1, :, ::-1]
+        return array.transpose(0, 2, 4, 6, 1, 3, 5).reshape(m * high * wide, -1, *taps)
+
+    kernels = w.derived(("phases", groups, *strides), split)
+    first = [p // s for p, s in zip(starts, strides)]  # blocks of a stride that are left out
+    blocks = [-(-(p + n) // s) - f for p, n, s, f in zip(starts, size, strides, first)]
+    pads = [(t - 1 - f, f + c - n) for t, f, c, n in zip(taps, first, blocks, x.shape[2:])]
+    x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in pads])
+    pads = [(max(p, 0), max(q, 0)) for p, q in pads]
+    if bias is not None:
+        bias = b.reshape(b.expand(b.reshape(bias, (m, 1)), (m, high * wide)), (m * high * wide,))
+    y = convolve(b, x, kernels, [1, 1], [1, 1], pads, groups, bias=bias)
+    rows, columns = blocks
+    y = b.transpose(b.reshape(y, (x.shape[0] * m * high, wide, rows, columns)), (0, 2, 3, 1))
+    y = b.transpose(b.reshape(y, (x.shape[0] * m, high, rows, columns * wide)), (0, 2, 1, 3))
+    y = b.reshape(y, (x.shape[0], m, rows * high, columns * wide))
+    for axis, (p, f, s, n) in enumerate(zip(starts, first, strides, size), 2):
+        y = b.slice(y, axis, p - f * s, n)
+    return y
 
 
 def columns(b, x, w, sizes, shape, zero):
