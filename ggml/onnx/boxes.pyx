@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Boxes: those that overlap no better ones, and means of what is in them."""
 from libc.math cimport floor
 from libc.stdint cimport int64_t
@@ -33,7 +33,10 @@ cdef extern from *:
         }
         return 0;
     }
+
+    static inline double gg_ratio(double a, double b) { return a / b; }
     """
+    double gg_ratio(double a, double b) noexcept nogil
     bint gg_overlaps(const float *box, float area, const float *others, size_t entries, size_t n,
                      float share) noexcept nogil
 
@@ -93,11 +96,11 @@ cdef void sample(Sample* samples, double start, double length, Py_ssize_t n, Py_
                  Py_ssize_t count) noexcept nogil:
     """The samples of an axis of n entries, of which each bin of a box has as many; outside they weigh nothing."""
     cdef Py_ssize_t i, k
-    cdef double at, wide = length / bins
+    cdef double at, wide = gg_ratio(length, bins)
     cdef bint inside
     for i in range(bins):
         for k in range(count):
-            at = start + (i + (k + 0.5) / count) * wide
+            at = start + (i + gg_ratio(k + 0.5, count)) * wide
             inside = -1 <= at <= n
             at = min(max(at, 0.0), n - 1.0) if inside else 0.0
             samples.low = <Py_ssize_t>floor(at)
@@ -121,7 +124,7 @@ cdef number mean(const number* x, const Sample* rows, const Sample* columns, Py_
             up += before * upper[columns[k].low] + after * upper[columns[k].high]
             down += before * lower[columns[k].low] + after * lower[columns[k].high]
         total += <number>rows[i].before * up + <number>rows[i].after * down
-    return total / max(m * n, 1)
+    return <number>gg_ratio(total, max(m * n, 1))
 
 
 cdef number most(const number* x, const Sample* rows, const Sample* columns, Py_ssize_t m, Py_ssize_t n,
