@@ -246,7 +246,7 @@ def rewrite(nodes, known, outputs, trains=False):
 def without_copies(nodes, known, outputs):
     """The nodes without Identity, and Dropout that drops nothing; those stay whose results branches or outputs read."""
     sources: dict[str, str] = {}
-    captured = set().union(*(node.uses() - set(node.inputs) for node in nodes))
+    captured = set().union(*(replace(node, inputs=[]).uses() for node in nodes))
     found = []
     for node in nodes:
         if any(n in sources for n in node.inputs):

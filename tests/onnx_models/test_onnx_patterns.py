@@ -294,8 +294,15 @@ def test_copies_that_branches_and_outputs_read():
     body = [helper.make_node("Add", ["a", "b"], ["r"])]
     branch = helper.make_graph(body, "branch", [], [helper.make_tensor_value_info("r", F32, None)])
     lines = [*plain("Identity x -> a", "Sigmoid x -> s", "Identity s -> b", "Mul b a -> m", "Identity m -> y")]
+    step = helper.make_graph(
+        [helper.make_node("Add", ["v", "a"], ["w"]), helper.make_node("Identity", ["go_in"], ["go_out"])],
+        "step",
+        [helper.make_tensor_value_info(*info) for info in (("i", 7, ()), ("go_in", 9, ()), ("v", F32, None))],
+        [helper.make_tensor_value_info(*info) for info in (("go_out", 9, ()), ("w", F32, None))],
+    )
+    lines += [("Loop two go a -> u", {"body": step}), *plain("Neg u -> o")]
     lines += [("If go -> t", {"then_branch": branch, "else_branch": branch}), *plain("Identity t -> z")]
-    proto = model_of(lines, {"go": np.array(True)}, (3, 4), outputs=("y", "z", "a"))
+    proto = model_of(lines, {"go": np.array(True), "two": np.array(2)}, (3, 4), outputs=("y", "z", "o"))
     x = random(3, 4)
     for found, wanted in zip(ggml.onnx.load(proto).run(x), ReferenceEvaluator(proto).run(None, {"x": x})):
         np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)

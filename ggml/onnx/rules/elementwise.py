@@ -352,7 +352,7 @@ def power(b, node, x, y):
         raise OnHost("powers of integers")
     if e == -1.0:
         return b.reciprocal(x)
-    return b.unary(ggml.ggml_sqrt, x) if e == 0.5 else b.binary(ggml.ext.pow, x, b.as_float(y))
+    return b.binary(ggml.ext.pow, x, b.as_float(y))
 
 
 def whole_power(b, x, n):
