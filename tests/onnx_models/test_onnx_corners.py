@@ -163,6 +163,14 @@ def test_transposed_convolution_of_no_images(group):
     assert one("ConvTranspose", floats(0, 4, 5, 6), constants={"w": w}, **attrs).shape == (0, *want[1:])
 
 
+def test_transposed_convolution_that_leaves_more_out_than_there_is():
+    """What the output padding adds is behind what the padding takes away."""
+    x, w = floats(1, 2, 1), floats(2, 3, 1)
+    found = one("ConvTranspose", x, w, strides=[3], pads=[2, 0], output_padding=[2])
+    whole = np.concatenate([np.einsum("ncx,cmk->nmx", x.astype(float), w.astype(float)), np.zeros((1, 3, 2))], 2)
+    np.testing.assert_allclose(found, whole[:, :, 2:], 1e-6)
+
+
 def test_maximum_of_no_images():
     assert one("GlobalMaxPool", floats(0, 4, 5, 6)).shape == (0, 4, 1, 1)
 

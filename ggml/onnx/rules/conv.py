@@ -222,8 +222,10 @@ def conv_transpose(b, node, x, w, bias=None):
     for axis in range(2, 2 + rank):
         kernels = b.flip(kernels, axis)
     padding = [(r - p, r - q + e) for r, (p, q), e in zip(extent, pads, extra)]
-    x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in padding])
+    less = [(max(-p, 0), max(-q, 0)) for p, q in padding]
     padding = [(max(p, 0), max(q, 0)) for p, q in padding]
+    if any(map(any, less)):  # from what is padded, of which more may be left out than x has
+        x, padding = cropped(b, padded(b, x, padding), less), [(0, 0)] * rank
     return finished(b, convolve(b, x, kernels, [1] * rank, dilations, padding, groups), bias)
 
 
