@@ -117,6 +117,8 @@ def made(node):
         return lambda x: x.astype(to) if x.dtype.kind in "bi" or x.dtype == np.float32 else rest(x)
     if node.op == "DequantizeLinear":
         return floats(node)
+    if node.op == "QuantizeLinear":
+        return codes(node)
     if node.op in ("Softmax", "LogSoftmax", "Hardmax") and node.version < 13:
         return along_all_axes(node)
     return directly(node) or by_reference(node)
@@ -208,6 +210,23 @@ def floats(node):
             y -= z.astype(np.float32)
         y *= scale
         return y
+
+    return function
+
+
+def codes(node):
+    """The function of a QuantizeLinear, which limits all floats; the reference's are those of integers that wrap."""
+    others, axis = by_reference(node), node.attr("axis", 1)
+
+    def function(x, scale, zero=None):
+        zero = np.uint8(0) if zero is None else zero
+        plain = x.dtype == scale.dtype == np.float32 and zero.dtype in CODES and zero.dtype.itemsize < 4
+        blocks = scale.size != 1 and scale.ndim != 1 or node.attr("block_size", 0)
+        if not plain or blocks or node.attr("output_dtype", 0):
+            return others(x, scale, zero)
+        scale, zero = (n.reshape(()) if n.size == 1 else alongside(n, x.ndim, axis) for n in (scale, np.asarray(zero)))
+        span = np.iinfo(zero.dtype)
+        return np.clip(np.rint(np.nan_to_num(x / scale, nan=0.0)) + zero, span.min, span.max).astype(zero.dtype)
 
     return function
 

@@ -163,6 +163,17 @@ def test_transposed_convolution_of_no_images(group):
     assert one("ConvTranspose", floats(0, 4, 5, 6), constants={"w": w}, **attrs).shape == (0, *want[1:])
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16])
+def test_codes_of_constants_beyond_all_codes(kind):
+    x, span = np.float32([np.inf, -np.inf, 1e30, -1e30, 3e9, 0.25, 1.25, -0.75]), np.iinfo(kind)
+    zero = kind(3)
+    whole = np.clip(np.rint(np.clip(x.astype(float) / 0.5, -1e9, 1e9)) + 3, span.min, span.max)
+    for constants in ([("x", x)], []):
+        operands = () if constants else (x,)
+        found = one("QuantizeLinear", *operands, constants=[*constants, ("s", np.float32(0.5)), ("z", zero)])
+        np.testing.assert_array_equal(found, whole.astype(kind))
+
+
 def test_transposed_convolution_that_leaves_more_out_than_there_is():
     """What the output padding adds is behind what the padding takes away."""
     x, w = floats(1, 2, 1), floats(2, 3, 1)
