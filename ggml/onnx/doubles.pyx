@@ -78,7 +78,10 @@ cdef extern from *:
             }
             for (size_t i = 0; i < n; i++) y[r * n + i] = x[r * n + i] - top;
         }
-        for (size_t i = 0; i < rows * n; i++) y[i] = gg_exp_limited_double(y[i]);
+        for (size_t i = 0; i < rows * n; i++) {
+            const double e = gg_exp_limited_double(y[i]);
+            y[i] = y[i] < -708 ? 0 : e;
+        }
         for (size_t r = 0; r < rows; r++) {
             double sum = 0;
             for (size_t i = 0; i < n; i++) sum += y[r * n + i];

@@ -174,6 +174,18 @@ def test_codes_of_constants_beyond_all_codes(kind):
         np.testing.assert_array_equal(found, whole.astype(kind))
 
 
+def test_masked_doubles_have_no_weight():
+    x = np.array([[-np.inf, 0, 0, -800], [3, -np.inf, 1, -np.inf]])
+    want = np.exp(x - x.max(1, keepdims=True))
+    want[0, 3] = 0
+    np.testing.assert_allclose(one("Softmax", x), want / want.sum(1, keepdims=True), 1e-14, 0)
+
+
+def test_a_shape_of_two_dimensions():
+    with pytest.raises(Exception, match=r"^Model\.run: .*ConstantOfShape.*the operand has the shape \[3, 4\]"):
+        one("ConstantOfShape", np.full((3, 4), 30))
+
+
 def test_transposed_convolution_that_leaves_more_out_than_there_is():
     """What the output padding adds is behind what the padding takes away."""
     x, w = floats(1, 2, 1), floats(2, 3, 1)

@@ -29,6 +29,8 @@ rule("Size")(lambda b, node, x: b.constant(count(x.shape), I64))
 
 @rule("ConstantOfShape")
 def constant_of_shape(b, node, dims):
+    if len(dims.shape) != 1:
+        raise ValueError(f"the operand has the shape {list(dims.shape)}: need the sizes of a shape, in one dimension")
     value = node.attr("value")
     value = np.zeros(1, np.float32) if value is None else value
     return Known(np.full(b.ints(dims), value.reshape(-1)[0], value.dtype))
