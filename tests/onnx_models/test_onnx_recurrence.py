@@ -154,3 +154,27 @@ def test_unknown_activation():
     proto.graph.node[0].attribute.extend(node("GRU", [], [], activations=["Sigmoid", "Tangent"]).attribute)
     with pytest.raises(ValueError, match=r"^Model\.run: .*there is no activation 'Tangent': need one of 'Sigmoid'"):
         ggml.onnx.load(proto).run(inputs)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 5])
+@pytest.mark.parametrize(("batch", "hidden"), [(2, 8), (6, 8)])
+@pytest.mark.parametrize("op", ["RNN", "GRU", "LSTM"])
+def test_results_of_half_precision(op, batch, hidden, steps):
+    """Two operators, one after the other: each way to compute them keeps the type, and rounds to it."""
+    rng, gates = np.random.default_rng(3), {"RNN": 1, "GRU": 3, "LSTM": 4}[op]
+    constants, nodes, source = {}, [], "x"
+    for k, inputs in enumerate((4, hidden)):
+        for name, width in (("w", inputs), ("r", hidden)):
+            constants[f"{name}{k}"] = (rng.standard_normal((1, gates * hidden, width)) / 4).astype(np.float16)
+        nodes.append(node(op, [source, f"w{k}", f"r{k}"], [f"y{k}", f"h{k}"], hidden_size=hidden))
+        nodes.append(node("Squeeze", [f"y{k}", "axis"], [f"s{k}"]))
+        source = f"s{k}"
+    feeds = {"x": rng.standard_normal((steps, batch, 4)).astype(np.float16)}
+    outputs = ["y0", "h0", "y1", "h1"]
+    halves = ggml.onnx.load(model_of(nodes, feeds, outputs, {**constants, "axis": np.array([1])})).run(feeds)
+    wide = {name: v.astype(np.float32) for name, v in constants.items()}
+    feeds = {"x": feeds["x"].astype(np.float32)}
+    singles = ggml.onnx.load(model_of(nodes, feeds, outputs, {**wide, "axis": np.array([1])})).run(feeds)
+    assert {y.dtype for y in halves} == {np.dtype(np.float16)}
+    for y, want in zip(halves, singles):
+        np.testing.assert_allclose(y, want, rtol=1e-2, atol=1e-2)

@@ -172,6 +172,7 @@ def whole(b, node, x, w, r, bias, state):
     backwards = np.array([directions == 1 and node.attr("direction", "forward") == "reverse"], np.int32)
     t = b.compiled(size, lines, recurrence.FUNCTIONS[kind], True, *operands, data=backwards)
     y = Tensor(t, (lines, size), F32)
+    y = y if x.dtype == F32 else b.rounded(y, x.dtype)
     last = [b.reshape(b.entry(y, 0, steps + i), (directions, batch, hidden)) for i in range(ends)]
     return b.reshape(b.slice(y, 0, 0, steps), (steps, directions, batch, hidden)), *last
 
@@ -198,10 +199,11 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
         if v is not None and tuple(v.shape) != shape:
             raise ValueError(f"the {what} have the shape {list(v.shape)}: need {list(shape)}")
     if not steps:
-        states = [b.full((directions, batch, hidden), 0, F32) if v is None else v for v in (h0, c0)]
-        y = b.full((0, directions, batch, hidden), 0, F32)
+        states = [b.full((directions, batch, hidden), 0, x.dtype) if v is None else v for v in (h0, c0)]
+        y = b.full((0, directions, batch, hidden), 0, x.dtype)
         if batch_first:
-            y, *states = b.full((batch, 0, directions, hidden), 0, F32), *(b.transpose(v, (1, 0, 2)) for v in states)
+            y = b.full((batch, 0, directions, hidden), 0, x.dtype)
+            states = [b.transpose(v, (1, 0, 2)) for v in states]
         return (y, *states)[: 3 if node.op == "LSTM" else 2]
     ends = b.ints(lengths, [])
     lengths = None if all(n >= steps for n in ends) else np.array([int(n) for n in ends])
