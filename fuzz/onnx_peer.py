@@ -6,7 +6,6 @@ import math
 import random
 import resource
 import signal
-import sys
 import time
 import warnings
 from collections import Counter
@@ -363,7 +362,3 @@ def declared(name, value, dynamic):
     """The declaration of an input; dynamic: without the sizes of its dimensions."""
     kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
     return onnx.helper.make_tensor_value_info(name, kind, [None] * value.ndim if dynamic else value.shape)
-
-
-if __name__ == "__main__":
-    sys.exit("onnx_peer.py is a part of onnx_operators.py and onnx_graphs.py")

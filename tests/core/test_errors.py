@@ -26,6 +26,7 @@ LIBRARIES = {  # that fuzzers need
     "threads": LANGUAGE,
 }
 NEEDED_TO_START = LIBRARIES | dict.fromkeys(("connections", "pictures", "serve"), ("gguf",))
+NEEDED_TO_START |= dict.fromkeys(("onnx_graphs", "onnx_operators"), ("onnx",))
 API = json.loads((Path(__file__).parents[1] / "data" / "api_current.json").read_text())["functions"]
 
 
@@ -280,7 +281,11 @@ def test_models_templates_and_threads(name, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fuzzers limit memory and time as on POSIX systems")
-@pytest.mark.parametrize("script", sorted(FUZZER.parent.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script",
+    sorted(path for path in FUZZER.parent.glob("*.py") if "__main__" in path.read_text(encoding="utf-8")),
+    ids=lambda path: path.stem,
+)
 def test_fuzzers_start(script):
     """A script whose name is that of a library would be imported in its place."""
     for library in NEEDED_TO_START.get(script.stem, ()):

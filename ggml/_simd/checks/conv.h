@@ -48,7 +48,7 @@ CHECK(CONV) {
                 "a is %s, b is %s: need one kernel a channel", SHAPE(a), SHAPE(b));
     else if (gg_conv_groups(t) != 1) {
         const int64_t n = gg_conv_groups(t);
-        REQUIRE(n > 0 && w.n % n == 0 && x.c % n == 0 && w.c == x.c / n && w.n == g.c,
+        REQUIRE(n > 0 && multiple(w.n, n) && multiple(x.c, n) && w.c == quotient(x.c, n) && w.n == g.c,
                 "a is %s, b is %s, groups are %" PRId64 ": need channels / groups in a, and output channels in groups",
                 SHAPE(a), SHAPE(b), n);
     } else
