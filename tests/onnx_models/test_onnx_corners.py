@@ -186,6 +186,16 @@ def test_a_shape_of_two_dimensions():
         one("ConstantOfShape", np.full((3, 4), 30))
 
 
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_regions_of_strided_operands(ratio):
+    x, images = floats(2, 3, 8, 9), np.array([0, 1, 1, 0])
+    boxes = np.float32([[1, 1, 6, 5], [0, 2, 8, 7], [3, 3, 4, 4], [2, 0, 7, 3]])
+    attrs = {"output_height": 2, "output_width": 3, "sampling_ratio": ratio}
+    strided = np.asfortranarray(x), np.asfortranarray(boxes), np.repeat(images, 2)[::2]
+    found, want = (one("RoiAlign", *operands, opset=16, **attrs) for operands in (strided, (x, boxes, images)))
+    np.testing.assert_array_equal(found, want)
+
+
 def test_transposed_convolution_that_leaves_more_out_than_there_is():
     """What the output padding adds is behind what the padding takes away."""
     x, w = floats(1, 2, 1), floats(2, 3, 1)

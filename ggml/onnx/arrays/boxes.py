@@ -57,7 +57,8 @@ def roi_align(node):
         y = np.zeros((len(boxes), x.shape[1], *size), plain.dtype)
         if y.size and x.size:
             places = np.ascontiguousarray(np.stack([starts, lengths], 1))
-            aligned(plain, (images.astype(np.int64) + n) % n, places, counts.astype(np.int64), greatest, y)
+            counts = np.ascontiguousarray(counts, np.int64)
+            aligned(plain, (images.astype(np.int64) + n) % n, places, counts, greatest, y)
         return y.astype(x.dtype, copy=False)
 
     return function
