@@ -185,8 +185,13 @@ def is_plain(node, x, scale, *zero):
     """Whether a DequantizeLinear makes floats of integers with one scale, or with one for each entry of an axis."""
     if x.dtype not in CODES or scale.dtype != np.float32 or node.attr("block_size", 0) or node.attr("output_dtype", 0):
         return False
-    entries, types = x.shape[node.attr("axis", 1) :][:1], all(z.dtype == x.dtype for z in zero)
-    return types and all(n.size == 1 or n.shape == entries for n in (scale, *zero))
+    return all(z.dtype == x.dtype for z in zero) and fit_axis(node, x, scale, *zero)
+
+
+def fit_axis(node, x, *numbers):
+    """Whether each operand is one number, or has one for each entry of the node's axis of x."""
+    entries = x.shape[node.attr("axis", 1) :][:1]
+    return all(n.size == 1 or n.shape == entries for n in numbers)
 
 
 def alongside(x, rank, axis):
@@ -219,12 +224,12 @@ def codes(node):
     others, axis = by_reference(node), node.attr("axis", 1)
 
     def function(x, scale, zero=None):
-        zero = np.uint8(0) if zero is None else zero
+        zero = np.array(0, np.uint8) if zero is None else zero
         plain = x.dtype == scale.dtype == np.float32 and zero.dtype in CODES and zero.dtype.itemsize < 4
-        blocks = scale.size != 1 and scale.ndim != 1 or node.attr("block_size", 0)
-        if not plain or blocks or node.attr("output_dtype", 0):
+        other = node.attr("block_size", 0) or node.attr("output_dtype", 0)
+        if other or not plain or not fit_axis(node, x, scale, zero):
             return others(x, scale, zero)
-        scale, zero = (n.reshape(()) if n.size == 1 else alongside(n, x.ndim, axis) for n in (scale, np.asarray(zero)))
+        scale, zero = (n.reshape(()) if n.size == 1 else alongside(n, x.ndim, axis) for n in (scale, zero))
         span = np.iinfo(zero.dtype)
         return np.clip(np.rint(np.nan_to_num(x / scale, nan=0.0)) + zero, span.min, span.max).astype(zero.dtype)
 

@@ -246,14 +246,14 @@ def rewrite(nodes, known, outputs, trains=False):
 def without_copies(nodes, known, outputs):
     """The nodes without Identity, and Dropout that drops nothing; those stay whose results branches or outputs read."""
     sources: dict[str, str] = {}
-    captured = set().union(*(replace(node, inputs=[]).uses() for node in nodes))
+    read = set(outputs).union(*(replace(node, inputs=[]).uses() for node in nodes))  # from outside, or by branches
     found = []
     for node in nodes:
         if any(n in sources for n in node.inputs):
             node = replace(node, inputs=[sources.get(n, n) for n in node.inputs])
         if is_copy(node, known):
             sources[node.outputs[0]] = node.inputs[0]
-            if not captured.union(outputs).intersection(node.outputs):
+            if node.outputs[0] not in read:
                 continue
         found.append(node)
     return found
@@ -261,12 +261,13 @@ def without_copies(nodes, known, outputs):
 
 def is_copy(node, known):
     """Whether the one result of a node is its operand."""
-    if len(node.inputs) < 1 or len(node.outputs) != 1 or "" in (node.inputs[0], node.outputs[0]):
+    if node.op not in ("Identity", "Dropout") or "" in node.inputs[:1] + node.outputs or len(node.outputs) != 1:
         return False
+    if node.op == "Identity":
+        return len(node.inputs) == 1
     training = [*node.inputs, "", ""][2]
     switch = known.get(training)
-    off = not training or isinstance(switch, Known) and not switch.array.any()
-    return node.op == "Identity" or node.op == "Dropout" and node.version >= 7 and off
+    return node.version >= 7 and (not training or isinstance(switch, Known) and not switch.array.any())
 
 
 # Integers of 8 bits

@@ -225,7 +225,7 @@ def dot_product_attention(b, node, q, k, v, mask=None, past_k=None, past_v=None,
     offset = 0 if past_k is None else past_k.shape[2]
     k, v = appended(b, past_k, k), appended(b, past_v, v)
     tokens, keys = q.shape[2], k.shape[2]
-    masks = [] if mask is None else [aligned(b, mask, mask.dtype == BOOL and (-math.inf, True), (*q.shape[:3], keys))]
+    masks = [] if mask is None else [added(b, mask, mask.dtype == BOOL and (-math.inf, True), (*q.shape[:3], keys))]
     if lengths is not None:
         ends = b.reshape(b.as_float(lengths), (q.shape[0], 1, 1, 1))
         if node.attr("is_causal", 0):
@@ -260,14 +260,14 @@ def in_pieces(b, node, q, k, v, *masks):
     fits = k.shape == (*lead, keys, width) and v.shape[:-1] == k.shape[:-1] and node.attr("axis") in (-1, rank - 1)
     if rank < 2 or node.attr("rank") > rank or not fits or not all(count(x.shape) for x in (q, k, v)):
         raise OnHost("other products")
-    added = [aligned(b, mask, hides, (*lead, n, keys)) for mask, hides in zip(masks, node.attr("hides"))]
+    more = [added(b, mask, hides, (*lead, n, keys)) for mask, hides in zip(masks, node.attr("hides"))]
     four = lead if rank == 4 else (1, count(lead))
     q, k, v = (b.reshape(x, (*four, *x.shape[-2:])) for x in (q, k, v))
-    y = attend(b, node.attr("scale"), q, k, v, added)
+    y = attend(b, node.attr("scale"), q, k, v, more)
     return b.reshape(b.transpose(y, (0, 2, 1, 3)), (*lead, n, v.shape[-1]))
 
 
-def aligned(b, mask, hides, shape):
+def added(b, mask, hides, shape):
     """What a mask adds to scores of a shape, with four axes; hides: None, or how a condition hides keys."""
     own = (1,) * (len(shape) - len(mask.shape)) + tuple(mask.shape)
     if len(own) > len(shape) or any(m not in (1, n) for m, n in zip(own, shape)):

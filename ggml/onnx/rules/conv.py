@@ -78,8 +78,6 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
         raise OnHost(f"convolution in {rank} dimensions")
     if len(w.shape) != len(x.shape) or x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
         raise ValueError(f"convolution of {list(x.shape)} with {list(w.shape)} in {groups} groups")
-    if not b.trains:
-        w, pads = reading(b, x, w, strides, dilations, pads)
     if rank == 1:
         y = convolve(
             b,
@@ -97,6 +95,8 @@ def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
         x, w = (b.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (x, w))
         y = convolve(b, x, w, strides[::-1], dilations[::-1], pads[::-1], groups, zero, bias)
         return b.reshape(y, (*y.shape[:2], y.shape[3], 1))
+    if not b.trains:
+        w, pads = reading(b, x, w, strides, dilations, pads)
     depthwise = groups == x.shape[1] == w.shape[0] and rank == 2
     if groups == 1 and not depthwise and zero is None and (y := whole_product(b, x, w, strides, dilations, pads, bias)):
         return y

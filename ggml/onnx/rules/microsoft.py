@@ -55,10 +55,11 @@ def skip_layer_norm(b, node, x, skip, gamma, beta=None, bias=None):
     y = y if beta is None else b.add(y, beta)
     if not any(node.outputs[1:3]):
         return y, None, None, total
-    mean, variance = moments(b, total, [-1])
     if simple:
-        mean = b.full(mean.shape, 0.0)
+        mean = b.full((*total.shape[:-1], 1), 0.0)
         variance = b.reduce_sum(b.unary(ggml.ggml_sqr, total), [-1], True, mean=True)
+    else:
+        mean, variance = moments(b, total, [-1])
     return y, mean, b.reciprocal(b.unary(ggml.ggml_sqrt, b.affine(variance, 1.0, epsilon))), total
 
 

@@ -155,7 +155,7 @@ def resize(b, node, x, *operands):
         scales, sizes = policy(node, [x.shape[a] for a in axes], sizes.astype(int))
     else:
         scales = np.asarray(scales, np.float32).tolist()
-        sizes = [scaled(x.shape[a], s) for a, s in zip(axes, scales)]
+        sizes = [scaled_size(x.shape[a], s) for a, s in zip(axes, scales)]
         # As the nearest F32 to a scale such as 0.7 is not the scale, what should be whole numbers is so in F32 alone.
         narrow = kind == "nearest" and mode != "tf_crop_and_resize"
     if 0 in sizes:
@@ -207,7 +207,7 @@ def of_integers(b, node, x, operands):
     return b.like(y.t, y.shape, x.dtype, (int(span.min), int(span.max)))
 
 
-def scaled(n, scale):
+def scaled_size(n, scale):
     """The size of a resized axis, whose product is rounded to F32 as the scale is."""
     return n * int(scale) if scale == int(scale) else math.floor(np.float32(int(n)) * np.float32(scale))
 
