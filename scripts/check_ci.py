@@ -65,6 +65,13 @@ def check_schemas():
         print("valid:", *(path.name for path in paths))
 
 
+def text_of(script):
+    """The text of a script and of the modules beside it that it imports: either may define its options."""
+    text = script.read_text(encoding="utf-8")
+    modules = (script.parent / f"{name}.py" for name in re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE))
+    return "\n".join([text, *(module.read_text(encoding="utf-8") for module in modules if module.is_file())])
+
+
 def check_jobs():
     """Every action is pinned to a commit, with its release in a comment; every script that a job runs exists and knows
     the options that it gets.
@@ -76,7 +83,7 @@ def check_jobs():
             for script, words in re.findall(r"\b((?:scripts|fuzz)/\w+\.(?:sh|py))\b([^&|;]*)", line):
                 if not (ROOT / script).is_file():
                     sys.exit(f"{path.name}:{i}: there is no {script}")
-                text = (ROOT / script).read_text(encoding="utf-8")
+                text = text_of(ROOT / script)
                 for option in re.findall(r"(?<!\S)(--[\w-]+|core|all|setup|fuzz|tests|network)(?!\S)", words):
                     if option not in text:
                         sys.exit(f"{path.name}:{i}: {script} has no option {option}")
