@@ -16,7 +16,8 @@ import numpy as np
 
 import ggml
 
-from .._core cimport arg_graph, arg_tensor, gg_nbytes, ggml_cgraph, ggml_tensor, section_back, section_shared
+from .._core cimport arg_graph, arg_tensor, engine, gg_nbytes, ggml_cgraph, ggml_tensor, section_back, section_shared
+from .._enums cimport GGML_TYPE_F16
 
 from ..utils import to_numpy
 from .values import BOOL, F32, F64, I64, count
@@ -31,8 +32,9 @@ cdef enum:
     # bytes.
     NODE = 40000
 
-cdef object I32 = np.dtype(np.int32), empty = np.empty, ndarray = np.ndarray
-cdef tuple USUAL = (F32, F64, BOOL, I64, I32)
+cdef object I32 = np.dtype(np.int32), F16 = np.dtype(np.float16), empty = np.empty, ndarray = np.ndarray
+cdef tuple USUAL = (F32, F64, BOOL, I64, I32, F16)
+cdef tuple CONVERTED = (I64, I32, F16)      # from and to floats
 cdef dict TYPES = {
     ggml.GGML_TYPE_F32: F32,
     ggml.GGML_TYPE_F64: F64,
@@ -77,18 +79,22 @@ cdef bint copied(object array, uintptr_t address, Py_ssize_t size) except -1:
 
 
 cdef bint converted(object array, object dtype, uintptr_t address, Py_ssize_t n) except -1:
-    """Writes the n numbers of an array of int64 or int32 as floats to an address; False as `copied`."""
+    """Writes the n numbers of an array, of a type of CONVERTED, as floats to an address; False as `copied`."""
     cdef Py_buffer b
     cdef float* to = <float*>address
     cdef Py_ssize_t i
     if PyObject_GetBuffer(array, &b, PyBUF_SIMPLE) != 0:
         PyErr_Clear()
         return False
-    cdef bint fits = b.len == n * (8 if dtype is I64 else 4)
-    if fits and dtype is I64:
+    cdef bint fits = b.len == n * b.itemsize
+    if not fits:
+        pass
+    elif dtype is F16:
+        engine.isa_active().to_f32[GGML_TYPE_F16](b.buf, to, n)
+    elif dtype is I64:
         for i in range(n):
             to[i] = <float>(<int64_t*>b.buf)[i]
-    elif fits:
+    else:
         for i in range(n):
             to[i] = <float>(<int32_t*>b.buf)[i]
     PyBuffer_Release(&b)
@@ -96,7 +102,7 @@ cdef bint converted(object array, object dtype, uintptr_t address, Py_ssize_t n)
 
 
 cdef int write(object array, object dtype, uintptr_t address, Py_ssize_t size, bint floats) except -1:
-    """Fills a new array: with `size` bytes at an address, or with the floats there as int64 or int32."""
+    """Fills a new array: with `size` bytes at an address, or with the floats there, as a type of CONVERTED."""
     cdef const float* x = <const float*>address
     cdef Py_buffer b
     cdef Py_ssize_t i
@@ -106,6 +112,8 @@ cdef int write(object array, object dtype, uintptr_t address, Py_ssize_t size, b
     if not floats:
         if size:
             memcpy(b.buf, x, size)
+    elif dtype is F16:
+        engine.isa_active().from_f32[GGML_TYPE_F16](x, b.buf, size // 4)
     elif dtype is I64:
         for i in range(size // 4):
             (<int64_t*>b.buf)[i] = <int64_t>x[i]
@@ -230,7 +238,7 @@ cdef class Operand(Place):
             done = address != 0
         if not done and dtype is self.elements:
             done = copied(value, self.home, self.size)
-        elif not done and self.elements is F32 and (dtype is I64 or dtype is I32):
+        elif not done and self.elements is F32 and dtype in CONVERTED:
             done = converted(value, dtype, self.home, self.size // 4)
         if not done:
             self.view()[...] = value.reshape(self.shape)
@@ -242,7 +250,7 @@ cdef class Result(Place):
     cdef readonly object name
     cdef object dtype, array            # dtype: that of the model
     cdef Pool pool                      # None: it is small
-    cdef bint same, whole               # whether its bytes are the tensor's; whether they are integers made of floats
+    cdef bint same, made                # whether its bytes are the tensor's; whether `write` makes them of floats
 
     cdef int begin(self) except -1:
         """Before the graph is computed: decides where its values go."""
@@ -257,8 +265,8 @@ cdef class Result(Place):
             array, self.array = self.array, None
             return array
         array = empty(self.shape, self.dtype) if self.pool is None else self.pool.take(self.shape, self.dtype)
-        if self.same or self.whole:
-            write(array, self.dtype, self.home, self.size, self.whole)
+        if self.same or self.made:
+            write(array, self.dtype, self.home, self.size, self.made)
         elif self.dtype is BOOL:
             np.not_equal(self.view(), 0, out=array)
         else:
@@ -324,7 +332,7 @@ cdef class Transfer:
             result.name, result.dtype = name, dtype
             result.lie(t, shape, size, graph)
             result.same = result.elements is dtype
-            result.whole = result.elements is F32 and (dtype is I64 or dtype is I32)
+            result.made = result.elements is F32 and dtype in CONVERTED
             if result.size // result.elements.itemsize * dtype.itemsize >= LARGE and COUNTS:
                 result.pool = pools.setdefault(name, Pool())
             self.results.append(result)

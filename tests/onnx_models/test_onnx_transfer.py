@@ -87,7 +87,7 @@ def test_sizes_share_memory():
 
 def unaligned(x):
     memory = np.zeros(x.nbytes + 1, np.uint8)
-    y = memory[1:].view(np.float32).reshape(x.shape)
+    y = memory[1:].view(x.dtype).reshape(x.shape)
     y[...] = x
     return y
 
@@ -210,6 +210,16 @@ def test_results_of_other_types(kind):
         z = model.run(x)[1]
         assert z.dtype == dtype
         np.testing.assert_array_equal(z, x.astype(dtype))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_operands_and_results_of_half_precision(layout):
+    x = np.resize(np.arange(1 << 16, dtype=np.uint16).view(np.float16), (4, 128, 130))  # every half
+    model = ggml.onnx.load(model_of([node("Neg", ["x"], ["y"])], {"x": x}), threads=1)
+    for _ in range(3):
+        (y,) = model.run(LAYOUTS[layout](x))
+        assert y.dtype == np.float16
+        np.testing.assert_array_equal(y, -x)
 
 
 @pytest.mark.parametrize("size", [4, 40000])
