@@ -193,12 +193,14 @@ class Tensor:
 
     Up to rank 4, the dimensions of t are those of shape reversed; beyond that, t is contiguous and has the leading
     dimensions of shape collapsed into ne3. truth: the same booleans as a tensor of bytes, where a comparison gives it.
+    factors: a Tensor and a Known scale whose product it is, for what divides it by another scale.
     """
 
-    __slots__ = ("t", "shape", "dtype", "bounds", "truth")
+    __slots__ = ("t", "shape", "dtype", "bounds", "truth", "factors")
 
-    def __init__(self, t, shape, dtype, bounds=None, truth=None):
-        self.t, self.shape, self.dtype, self.bounds, self.truth = t, tuple(shape), dtype, bounds, truth
+    def __init__(self, t, shape, dtype, bounds=None, truth=None, factors=None):
+        self.t, self.shape, self.dtype, self.bounds = t, tuple(shape), dtype, bounds
+        self.truth, self.factors = truth, factors
 
     @property
     def least(self):

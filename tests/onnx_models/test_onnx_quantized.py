@@ -294,6 +294,12 @@ def test_operators_of_bytes(op, vector):
     ours = ggml.onnx.load(model, strict=True)
     near(ours.run(x)[0], wanted)
     assert weights_are_bytes(ours, x)
+    if op == "Conv":  # which adds the bias; the scales of its sums and of the result are one
+        graph = ours.graph(x)
+        nodes = [ggml.ggml_graph_node(graph, i).contents for i in range(ggml.ggml_graph_n_nodes(graph))]
+        names = [ggml.ggml_op_name(t.op).decode() for t in nodes]
+        conv = names.index("CONV_2D")
+        assert nodes[conv].src[2] and names[conv + 1] == "QUANTIZE_LINEAR" and names.count("MUL") == 1
 
 
 def test_floats_of_weights_are_made_where_something_reads_them():

@@ -323,6 +323,33 @@ def test_whole_numbers_are_convolved_exactly(kernel, data, places):
     np.testing.assert_allclose(got, full, rtol=2e-7)  # the sums and those with the bias are rounded
 
 
+LARGE = [  # kernel, data, places
+    ((33, 64, 3, 3), (1, 64, 15, 17), (2, 2, 1, 1, 1, 1)),
+    ((130, 50, 1, 1), (2, 50, 13, 9), (1, 1, 0, 0, 1, 1)),
+    ((17, 3, 7, 7), (1, 3, 61, 70), (2, 2, 3, 3, 1, 1)),  # an odd number of words, a channel that does not exist
+    ((95, 101, 3, 3), (1, 101, 7, 7), (1, 1, 1, 1, 1, 1)),  # a kernel larger than the data
+    ((9, 18, 5, 2), (1, 18, 40, 33), (1, 3, 0, 2, 2, 1)),
+]
+
+
+@pytest.mark.parametrize("threads", (1, 2))
+@pytest.mark.parametrize("kernel, data, places", LARGE)
+def test_small_bytes_are_convolved_exactly(kernel, data, places, threads):
+    """Some instruction sets add products of small bytes in 16 bits, and add what is too large for that apart."""
+    dice = np.random.default_rng(kernel[1])
+    for spread in (5, 22, 30, 60):
+        w = small_bytes(dice, kernel[0], int(np.prod(kernel[1:])), spread).reshape(kernel)
+        for low, high in ((0, 255), (-128, 127), (-255, 0), (-20, 43), (0, 0)):
+            x = dice.integers(low, high + 1, data).astype(np.float32)
+            x[:, :, ::3, 1::2] = high  # and 0 around it
+            got = convolution(w, x, places, 0, threads, channels_first=True)
+            np.testing.assert_array_equal(got, sums(w.astype(np.int64), x, places).astype(np.float32))
+    bias = dice.integers(-9, 9, kernel[0]).astype(np.float32)
+    got = convolution(w, x + 1, places, 0, threads, bias=bias, function=ggml.GGML_UNARY_OP_RELU)
+    full = np.maximum(sums(w.astype(np.int64), x + 1, places) + bias[:, None, None], 0)
+    np.testing.assert_array_equal(got, full.astype(np.float32))
+
+
 @pytest.mark.parametrize("kernel, data, places", CONVOLUTIONS)
 def test_other_numbers_are_convolved_as_floats(kernel, data, places):
     dice = np.random.default_rng(kernel[0])

@@ -80,18 +80,19 @@ static inline clipped_pair clipped_pair_at(const clipped_panel *p, const int8_t 
     q.over = vi_select(used, clipped_over(p->most, up, down), vi_set1(0));
     return q;
 }
-/* Adds the words that are not 0 to a list of n; returns its new length. */
-static inline int64_t clipped_add(clipped_word *list, int64_t n, vi words, int64_t at) {
+/* Adds the words that are not 0 to a list of n; returns its new length. lists: the number of those that alternate, and
+ * of columns whose words do. */
+static inline int64_t clipped_add(clipped_word *list, int64_t n, vi words, int64_t at, int lists) {
     int32_t word[VW];
     vi_store(word, words);
     for (int i = 0; i < VW; i++) {                      /* without branches, which would be mispredicted */
-        list[n * VW] = (clipped_word){(int32_t)(at + i) * VW, word[i]};
+        list[n * lists] = (clipped_word){(int32_t)(at + i) * lists, word[i]};
         n += word[i] != 0;
     }
     return n;
 }
 /* Clips a row, whose sum goes to *total; returns the length of its list. */
-static int64_t clipped_row(const clipped_panel *p, int8_t *x, clipped_word *list, int32_t *total) {
+static int64_t clipped_row(const clipped_panel *p, int8_t *x, clipped_word *list, int lists, int32_t *total) {
     const vi none = vi_set1(0), ones = vi_set1(0x01010101);
     int32_t *const first = (int32_t *)(void *)x, *const second = first + p->half;
     int32_t sums[4];
@@ -109,9 +110,9 @@ static int64_t clipped_row(const clipped_panel *p, int8_t *x, clipped_word *list
         const vi low_b = clipped_split(q.b, vi_and(q.over, over_b), &high_b);
         vi_store(first + w, vi_xor(q.a, moved));        /* may overlap the second half, which stays as it is */
         vi_store(second + w, low_b);
-        n = clipped_add(list, n, low, w);
-        if (!vm_all(vi_eq(high, none))) n = clipped_add(list, n, high, w);
-        if (!vm_all(vi_eq(high_b, none))) n = clipped_add(list, n, high_b, w + p->half);
+        n = clipped_add(list, n, low, w, lists);
+        if (!vm_all(vi_eq(high, none))) n = clipped_add(list, n, high, w, lists);
+        if (!vm_all(vi_eq(high_b, none))) n = clipped_add(list, n, high_b, w + p->half, lists);
     }
     return n;
 }
@@ -140,7 +141,7 @@ static void clipped_pack(clipped_panel *p, const int8_t *a, size_t nb, int64_t m
         int64_t n[VW], most = 0;
         for (int i = 0; i < VW; i++) {
             int8_t *const x = clipped_copy(p, i, a + (size_t)gg_min(g * VW + i, m - 1) * nb);
-            n[i] = clipped_row(p, x, p->lists[g] + i, totals + g * VW + i);
+            n[i] = clipped_row(p, x, p->lists[g] + i, VW, totals + g * VW + i);
             row[i] = (const float *)(void *)x;
             most = gg_max(most, n[i]);
         }

@@ -66,9 +66,20 @@ def byte_conv(b, node, *operands):
         return None
     x, w, zero, scale = codes
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
-    y = convolve(b, x, w, strides, dilations, pads, groups, zero)
-    y = b.mul(Tensor(y.t, y.shape, F32), b.reshape(scale, (count(scale.shape), *(1,) * (len(y.shape) - 2))))
-    return finished(b, y, *operands[6:])
+    bias, factor = [*operands[6:], None][0], b.reshape(scale, (count(scale.shape), *(1,) * (len(x.shape) - 2)))
+    if not isinstance(scale, Known) or not (bias is None or isinstance(bias, Known)) or not is_scale(scale.array):
+        y = convolve(b, x, w, strides, dilations, pads, groups, zero)
+        return finished(b, b.mul(Tensor(y.t, y.shape, F32), factor), bias)
+    s = scale.array
+    row = bias and bias.derived(("over", s.tobytes()), lambda a: a.reshape(-1) / s)
+    y = convolve(b, x, w, strides, dilations, pads, groups, zero, row)
+    sums = Tensor(y.t, y.shape, F32)
+    return Tensor(b.mul(sums, factor).t, y.shape, F32, factors=(sums, factor))
+
+
+def is_scale(array):
+    """Whether quotients by scales are finite."""
+    return bool((array > 1e-20).all() and (array < 1e20).all())
 
 
 def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):

@@ -127,12 +127,15 @@ def codes_of(b, along, x, x_scale, x_zero, y, y_scale, y_zero):
         return None
     if count(y_scale.shape) > 1 and count(y_scale.shape) != y.shape[along]:
         return None
-    return (
-        integers,
-        y,
-        y_zero and Known(y_zero.array.reshape(-1)[0]),
-        b.mul(b.reshape(x_scale, ()), y_scale.derived("flat", np.ravel)),
-    )
+    return integers, y, y_zero and Known(y_zero.array.reshape(-1)[0]), product_of(b, x_scale, y_scale)
+
+
+def product_of(b, x_scale, y_scale):
+    """The product of one scale and a Known one or a vector of them."""
+    if isinstance(x_scale, Known) and x_scale.trace is None:
+        s = x_scale.array.reshape(())
+        return y_scale.derived(("times", s.tobytes()), lambda a: np.ravel(a) * s)
+    return b.mul(b.reshape(x_scale, ()), y_scale.derived("flat", np.ravel))
 
 
 def byte_matmul(b, node, *operands):
@@ -300,7 +303,7 @@ def centred(b, x, zero, axis, held=np.int32):
         return x.derived(("centred", held, z.shape, z.tobytes()), lambda a: a.astype(held) - z)
     x = b.use(x)
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)
-    if zero is None:
+    if zero is None or isinstance(zero, Known) and zero.trace is None and not zero.array.any():
         return wide
     if len(zero.shape) == 1 and zero.shape[0] > 1:
         zero = b.reshape(zero, (*zero.shape, *(1,) * (-1 - axis)))

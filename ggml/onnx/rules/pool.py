@@ -47,7 +47,8 @@ def max_pool(b, node, x):
     indices = len(node.outputs) > 1 and node.outputs[1]
     if 0 in out:
         return empty(x, out, x.dtype), empty(x, out, I64)
-    y = is_float(x.dtype) and not indices and pooled(b, ggml.GGML_OP_POOL_MAX, x, kernel, strides, dilations, pads, out)
+    plain = (is_float(x.dtype) or x.bounds) and not indices
+    y = plain and pooled(b, ggml.GGML_OP_POOL_MAX, x, kernel, strides, dilations, pads, out)
     if y:
         return y
     place = windows(x.shape[2:], kernel, strides, dilations, pads, out)

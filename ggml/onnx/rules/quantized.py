@@ -8,10 +8,11 @@ from ..graph import numpy_type
 from ..recording import ggml
 from ..values import F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
 from . import RULES, rule
-from .conv import byte_conv
+from .conv import byte_conv, is_scale
 from .elementwise import convert
-from .matmul import byte_gemm, byte_matmul, centred, gemm, matmul
+from .matmul import byte_gemm, byte_matmul, centred, gemm, matmul, product_of
 
+SMOOTH = {"Add", "Sigmoid", "LeakyRelu"}  # of floats, whose results do not jump
 TINY = float(np.finfo(np.float32).tiny)  # the unit of a tensor of zeros
 
 
@@ -46,6 +47,16 @@ def dequantized(b, x, scale, zero=None, axis=1, block=0):
     return Tensor(b.mul(y, b.as_float(operands[0])).t, x.shape, scale.dtype)
 
 
+def nearly(b, x, scale, zero, axis):
+    """The same up to rounding, in one pass where it has one scale, for what becomes codes again."""
+    numbers = [v for v in (scale, zero) if v is not None]
+    plain = all(isinstance(v, Known) and v.trace is None and count(v.shape) == 1 for v in numbers)
+    if isinstance(x, Known) or scale.dtype != F32 or not plain:
+        return dequantized(b, x, scale, zero, axis)
+    s, z = float(scale.array.reshape(())), 0.0 if zero is None else float(zero.array.reshape(()))
+    return b.affine(b.as_float(x), s, -z * s)
+
+
 def quantized(b, x, scale, zero, dtype, less=0):
     """x / scale rounded half to even, plus zero, limited to a type; then less zero if `less` is 1."""
     if not is_integer(dtype):
@@ -53,6 +64,10 @@ def quantized(b, x, scale, zero, dtype, less=0):
     lo, hi = integer_range(dtype)
     if max(-lo, hi) > 1 << 16:
         raise OnHost(f"conversion to {dtype}")
+    factors = x.factors if isinstance(x, Tensor) else None
+    if factors and isinstance(scale, Known) and scale.trace is None and scale.dtype == F32 and is_scale(scale.array):
+        x, by = factors
+        scale = scale.derived(("over", by.shape, by.array.tobytes()), lambda a: a / by.array)
     x, scale, one = b.as_float(x), b.as_float(scale), zero is None or count(zero.shape) == 1
     z, (low, high) = zero and one and b.use(b.as_float(zero)).t or None, (lo, hi) if one else (-np.inf, np.inf)
     y = b.binary(lambda ctx, a, s: ggml.ext.quantize_linear(ctx, a, s, z, low, high, less), x, scale)
@@ -130,12 +145,14 @@ def qlinear(b, node, x, x_scale, x_zero, *rest):
     scale, zero, bias = [*rest, None, None][:3]
     if bias is not None:
         y_scale = integers[4]
-        bias = b.mul(convert(b, bias, F32), b.mul(x_scale, b.reshape(y_scale, (count(y_scale.shape),))))
+        known = isinstance(y_scale, Known)
+        both = product_of(b, x_scale, y_scale) if known else b.mul(x_scale, b.reshape(y_scale, (count(y_scale.shape),)))
+        bias = dequantized(b, bias, both, None, 0)
     product = {"Conv": byte_conv, "MatMul": byte_matmul}.get(name)
     y = product and product(b, node, *integers, bias)
     if y is None:
         threes = zip(integers[::3], integers[1::3], integers[2::3], axes)
-        operands = [dequantized(b, *three) for three in threes]
+        operands = [(nearly if name in SMOOTH else dequantized)(b, *three) for three in threes]
         plain = replace(node, op=name, version=node.attr("opset", node.version))
         y = RULES[name](b, plain, *operands, *(() if bias is None else (bias,)))
     y = quantized(b, y, scale, zero, x.dtype if zero is None else zero.dtype)

@@ -9,6 +9,7 @@
 
 enum {
     SQUARES_WORDS = 32 << 10,       /* of the transformed input of a strip, so that it stays in the L2 cache */
+    SQUARES_NEAR = 1 << 18,         /* words of a transformed kernel that stays in the L2 caches */
     SQUARES_N = NR < 8 ? 4 * NR : 2 * NR,       /* output channels that are transformed together */
 };
 
@@ -19,7 +20,7 @@ static bool bytes_winograd_fits(const conv_plan *p, void *part) {
     bytes_winograd *const own = part;
     codes_plan *const q = &own->q;
     winograd *const s = &own->s;
-    if (!codes_plan_make(q, p)) return false;
+    if (!codes_plan_make(q, p, CODES_OF, NR)) return false;
     const patches *const v = q->v;
     const patch_axis *const ax = v->ax;
     for (int i = 0; i < 2; i++) if (ax[i].taps != 3 || ax[i].stride != 1 || ax[i].dilation != 1) return false;
@@ -33,10 +34,13 @@ static bool bytes_winograd_fits(const conv_plan *p, void *part) {
     const int64_t rows = gg_ceil_div(s->down, s->strips);
     s->plane = s->windows = gg_ceil_div(rows * s->across, MR) * MR, s->lines = (2 * rows + 2) * q->width + 4 * VW;
     winograd_sizes(s, q->words, q->columns, SQUARES_N);
-    /* cycles for each image: of the products, of the transforms of the input, the sums and the kernel */
+    /* cycles for each image: of the products, and of the transforms of the input, the sums and the kernel, which is
+     * written to the L3 cache and read from there if it is large */
+    const bool large = s->products * q->words * q->columns > SQUARES_NEAR;
     const double words = (double)q->words, columns = (double)q->columns;
     const double vectors = (double)(s->strips * s->plane / VW);
-    const double cycles = vectors * (8 * words * columns + 60 * words + 40 * columns) + 8 * words * columns;
+    const double cycles = vectors * (8 * words * columns + 60 * words + 40 * columns)
+        + (large ? 40 : 8) * words * columns;
     return cycles < 0.9 * 4.5 * words * columns * (double)gg_ceil_div(ax[1].out * q->width, VW);
 }
 static size_t bytes_winograd_work(const conv_plan *p, const void *part) {

@@ -4,7 +4,8 @@
  * element = code + offset, and
  *     sum((w + p) * element) = sum(w * code) + offset * sum(w) + p * sum(element)
  * in int32. A word holds the codes of four channels at one position. Where an ISA multiplies pairs of 16 bits, a word
- * holds the elements of two channels, and instead of panels there are rows of w + p, one for each output channel.
+ * holds the elements of two channels, unless the kernel is clipped (bytes_clipped.h), and instead of panels there are
+ * rows of w + p, one for each output channel.
  * As in direct.h, a strip of rows is copied with its padding, and positions are counted through the padded rows. The
  * lanes of a vector are positions. */
 #ifndef GG_OPS_CONV_CODES_H
@@ -13,8 +14,8 @@
 #include "plan.h"
 
 enum {
-    CODES_OF = BYTES_PAIRS ? 2 : 4, /* channels of a word */
-    CODES_BITS = 32 / CODES_OF,
+    CODES_OF = BYTES_PAIRS ? 2 : 4, /* channels of a word, unless the kernel is clipped */
+    CODES_MOST = 4,
     CODES_STRIP = 1 << 15,          /* words of a copy, so that it stays in the L2 cache */
     CODES_TILE = (NR + 1) * MR,     /* words of a tile of sums */
     CODES_PANELS = 8,               /* least panels of a strip if there are more strips than threads */
@@ -47,27 +48,29 @@ typedef struct codes_plan {
     int64_t width, height, plane;   /* of a plane of the copy, and their product */
     int64_t rows, strips;           /* rows of the result that a copy is for; copies of an image */
     int64_t columns, groups, each;  /* output channels; their groups, of `each` at most */
+    int of;                         /* channels of a word */
     int w_offset;                   /* is added to the elements of the kernel */
     int sums_codes;                 /* 1: the first column of a group sums the codes */
-    int32_t offset;
+    int32_t offset, range;          /* the largest code, where they have 8 bits */
     int32_t *at, *totals;           /* where each step begins in the copy; sums of output channels of the kernel */
     float *panels, *copy;           /* words of the kernel, group by group or row by row, and of a strip */
-    float *tile, *floats;           /* sums of a tile; CODES_OF rows of the data */
+    float *tile, *floats;           /* sums of a tile; as many rows of the data as a word has channels */
 } codes_plan;
 
-/* False: the kernel has no bytes, or the copy would be too large. */
-static bool codes_plan_make(codes_plan *q, const conv_plan *p) {
+/* Words of `of` channels, groups of at most `most_columns` output channels. False: the kernel has no bytes, or the copy
+ * would be too large. */
+static bool codes_plan_make(codes_plan *q, const conv_plan *p, int of, int64_t most_columns) {
     const patches *const v = &p->product.seen;
     const patch_axis *ax = v->ax;
     const int nth = p->threads;
     if (p->v.w->type != GGML_TYPE_I8) return false;
     *q = (codes_plan){.v = v, .kernel = gg_conv_w(&p->v), .data = p->v.w->data, .taps = patches_taps(v),
-                      .words = gg_ceil_div(v->c, CODES_OF), .w_offset = p->product.other.more};
+                      .words = gg_ceil_div(v->c, of), .of = of, .w_offset = p->product.other.more};
     if (v->c < 1 || q->taps * v->c > BYTES_K || ax[2].out != 1 || ax[2].taps != 1) return false;
     for (int i = 0; i < 2; i++) q->axis[i] = codes_axis_of(&ax[i]);
     q->steps = q->words * q->taps, q->sums_codes = !BYTES_PAIRS && q->w_offset != 0;
     q->columns = q->kernel.n;
-    q->groups = gg_ceil_div(q->columns, NR - q->sums_codes), q->each = gg_ceil_div(q->columns, q->groups);
+    q->groups = gg_ceil_div(q->columns, most_columns - q->sums_codes), q->each = gg_ceil_div(q->columns, q->groups);
     q->width = ax[0].out + q->axis[0].extent;
     const int64_t planes = q->words * q->axis[0].phases * q->axis[1].phases;
     if (q->width > INT32_MAX / planes / (2 * q->axis[1].extent + 1)) return false;
@@ -85,8 +88,8 @@ typedef struct codes_seen { float low, high; int32_t whole; } codes_seen;
 static size_t codes_work(const codes_plan *q, int nth, int64_t words) {
     return (size_t)nth * sizeof(codes_seen) + (size_t)(q->columns + words) * sizeof(float);
 }
-/* Floats of CODES_OF rows of the data. */
-static inline int64_t codes_floats(const codes_plan *q) { return CODES_OF * q->v->ax[0].in + VW; }
+/* Floats of the rows of the data that make words. */
+static inline int64_t codes_floats(const codes_plan *q) { return q->of * q->v->ax[0].in + VW; }
 /* Sets the pointers of q to this memory; returns where each thread writes what it finds. */
 static codes_seen *codes_shared(codes_plan *q, const gg_work *w) {
     codes_seen *const found = w->wdata;
@@ -124,8 +127,10 @@ static bool codes_range(codes_plan *q, const codes_seen *seen, int nth) {
     bool whole = true;
     for (int i = 0; i < nth; i++)
         whole &= seen[i].whole, low = gg_min(low, seen[i].low), high = gg_max(high, seen[i].high);
-    q->offset = BYTES_PAIRS ? 0 : (int32_t)low + BYTES_SIGNED;
-    return whole && low >= -255 && high <= 255 && high - low <= 255;
+    whole = whole && low >= -255 && high <= 255 && high - low <= 255;
+    if (!whole) return false;
+    q->offset = q->of == 2 ? 0 : (int32_t)low + BYTES_SIGNED, q->range = (int32_t)(high - low);
+    return true;
 }
 
 /* Columns of the result are ldo floats apart. */
@@ -158,22 +163,24 @@ static const float *codes_row(const codes_plan *q, int64_t j, float *tmp) {
     const gg_conv_part k = q->kernel;
     const char *const p = q->data + (size_t)gg_max(j, 0) * k.nb_n;
     const bool taps = (k.ne[0] == 1 || k.nb[0] == (size_t)k.c) && (k.ne[1] == 1 || k.nb[1] == (size_t)(k.c * k.ne[0])),
-        ordered = j >= 0 && taps && k.nb_c == 1 && k.c % CODES_OF == 0;
+        ordered = j >= 0 && taps && k.nb_c == 1 && k.c % q->of == 0, pairs = q->of == 2;
+    int8_t *const bytes = (int8_t *)tmp;
+    int16_t *const wide = (int16_t *)tmp;
     int64_t l = 0;
+    if (ordered && !pairs && (uintptr_t)p % sizeof *tmp == 0) return (const float *)p;
 #ifdef GG_VEC_PAIRS
-    int16_t *const out = (int16_t *)tmp;
     const vi added = vi_set1((int32_t)(((uint32_t)q->w_offset & 0xffff) * 0x10001u));
-    for (; ordered && l + 2 * VW <= q->steps * CODES_OF; l += 2 * VW)
-        vi_store((int32_t *)(out + l), vi_add_pairs(vi_load_pairs((const int8_t *)p + l), added));
-#else
-    int8_t *const out = (int8_t *)tmp;
-    if (ordered && (uintptr_t)p % sizeof *tmp == 0) return (const float *)p;
+    for (; ordered && pairs && l + 2 * VW <= q->steps * 2; l += 2 * VW)
+        vi_store((int32_t *)(wide + l), vi_add_pairs(vi_load_pairs((const int8_t *)p + l), added));
 #endif
-    const int64_t row = CODES_OF * q->words;
+    const int64_t row = q->of * q->words;
     for (int64_t t = l / row, c = l % row; t < q->taps; t++, c = 0) {
         const char *const e = p + (size_t)(t % k.ne[0]) * k.nb[0] + (size_t)(t / k.ne[0]) * k.nb[1];
-        for (; c < row; c++, l++)
-            out[l] = c >= k.c ? 0 : j < 0 ? 1 : *(const int8_t *)(e + (size_t)c * k.nb_c) + BYTES_PAIRS * q->w_offset;
+        for (; c < row; c++, l++) {
+            const int w = c >= k.c ? 0 : j < 0 ? 1 : *(const int8_t *)(e + (size_t)c * k.nb_c);
+            if (pairs) wide[l] = (int16_t)(c < k.c ? w + q->w_offset : 0);
+            else bytes[l] = (int8_t)w;
+        }
     }
     return tmp;
 }
@@ -206,18 +213,22 @@ static void codes_pack(const codes_plan *q, int64_t j0, int64_t j1, float *tmp) 
 }
 #endif
 
-/* The codes of n elements of CODES_OF rows: a word holds one element of each. */
-static void codes_encode(const codes_plan *q, const float *const row[CODES_OF], int64_t n, float *out) {
+/* The codes of n elements of q->of rows: a word holds one element of each. */
+GG_INLINE void codes_words(const int of, const codes_plan *q, const float *const *row, int64_t n, float *out) {
     const vf from = vf_set1((float)q->offset);
-    const vi mask = vi_set1((1 << CODES_BITS) - 1);
+    const vi mask = vi_set1(of == 2 ? 0xffff : 0xff);
     for (int64_t i = 0; i < n; i += VW) {
         vi word = vi_set1(0);
-        GG_UNROLL for (int l = 0; l < CODES_OF; l++) {
+        GG_UNROLL for (int l = 0; l < of; l++) {
             const vi code = vi_and(vf_to_vi(vf_sub(ld(row[l] + i, n - i), from)), mask);
-            word = vi_or(word, vi_shl(code, CODES_BITS * l));
+            word = vi_or(word, vi_shl(code, 32 / of * l));
         }
         st(out + i, vi_float(word), n - i);
     }
+}
+static void codes_encode(const codes_plan *q, const float *const *row, int64_t n, float *out) {
+    if (q->of == 2) codes_words(2, q, row, n, out);
+    else codes_words(4, q, row, n, out);
 }
 /* Copies `rows` rows of a plane of word k, from row `first` of the result on. Bytes of channels that do not exist meet
  * elements of the kernel that are 0. */
@@ -235,9 +246,9 @@ static void codes_plane(const codes_plan *q, const ggml_tensor *x, int64_t image
         if (!inside || in.hi - in.lo < q->width)
             for (int64_t i = 0; i < q->width; i += VW) st(out + i, none, q->width - i);
         if (!inside) continue;
-        const float *row[CODES_OF];
-        for (int64_t l = 0; l < CODES_OF; l++) {
-            const int64_t c = gg_min(CODES_OF * k + l, v->c - 1);
+        const float *row[CODES_MOST];
+        for (int64_t l = 0; l < q->of; l++) {
+            const int64_t c = gg_min(q->of * k + l, v->c - 1);
             const char *const p = (const char *)x->data + (size_t)image * v->nb_n + (size_t)c * v->nb_c
                 + (size_t)y * v->nb[1] + (size_t)(from + in.lo * ax[0].stride) * v->nb[0];
             row[l] = (const float *)p;
@@ -303,7 +314,7 @@ static void codes_store(const codes_plan *q, int64_t rows, int64_t f, int64_t j0
     }
 }
 
-/* Where each step begins in the copy. */
+/* Where each step begins in the copy, and one more, whose elements of the kernel are 0. */
 static void codes_steps(const codes_plan *q) {
     const patch_axis *const ax = q->v->ax;
     const int64_t phases = q->axis[0].phases * q->axis[1].phases;
@@ -317,6 +328,7 @@ static void codes_steps(const codes_plan *q) {
             + codes_shift(&ax[0], &q->axis[0], t[0]);
         for (int64_t k = 0; k < q->words; k++) *at++ = (int32_t)((k * phases + phase) * q->plane + shift);
     }
+    *at = 0;
 }
 
 #endif
