@@ -4,9 +4,9 @@ import numpy as np
 
 from ..recording import ggml
 from ..sizes import int_of
-from ..values import F32, Known, OnHost, Tensor, count, extents
+from ..values import F32, Known, OnHost, count, extents
 from . import rule
-from .matmul import bytes_of, centred, codes_of, matmul
+from .matmul import bytes_of, centred, codes_of, is_scale, matmul, scaled
 from .shape import padded
 
 GROUPS = 2  # of channels for each thread from which a thread computes groups alone
@@ -68,18 +68,10 @@ def byte_conv(b, node, *operands):
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     bias, factor = [*operands[6:], None][0], b.reshape(scale, (count(scale.shape), *(1,) * (len(x.shape) - 2)))
     if not isinstance(scale, Known) or not (bias is None or isinstance(bias, Known)) or not is_scale(scale.array):
-        y = convolve(b, x, w, strides, dilations, pads, groups, zero)
-        return finished(b, b.mul(Tensor(y.t, y.shape, F32), factor), bias)
+        return finished(b, scaled(b, convolve(b, x, w, strides, dilations, pads, groups, zero), factor), bias)
     s = scale.array
     row = bias and bias.derived(("over", s.tobytes()), lambda a: a.reshape(-1) / s)
-    y = convolve(b, x, w, strides, dilations, pads, groups, zero, row)
-    sums = Tensor(y.t, y.shape, F32)
-    return Tensor(b.mul(sums, factor).t, y.shape, F32, factors=(sums, factor))
-
-
-def is_scale(array):
-    """Whether quotients by scales are finite."""
-    return bool((array > 1e-20).all() and (array < 1e20).all())
+    return scaled(b, convolve(b, x, w, strides, dilations, pads, groups, zero, row), factor)
 
 
 def convolve(b, x, w, strides, dilations, pads, groups, zero=None, bias=None):
@@ -225,7 +217,7 @@ def conv_transpose(b, node, x, w, bias=None):
         ends = [f - p - q for f, (p, q) in zip(full, pads)]
         if min(ends) > 0:
             return phases(b, x, w, strides, [p for p, _ in pads], ends, groups, bias)
-    if rank <= 2 and groups == 1 and len(set(strides)) == 1 and set(dilations) == {1} and not any(extra):
+    if rank <= 2 and groups == 1 and len(set(strides)) == 1 < strides[0] and set(dilations) == {1} and not any(extra):
         return finished(b, cropped(b, transposed(b, x, w, strides[-1]), pads), bias)
     x = spaced(b, x, strides)
     kernels = b.reshape(w, (groups, w.shape[0] // groups, m, *kernel))

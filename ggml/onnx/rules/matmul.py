@@ -95,8 +95,7 @@ def computed_codes(b, x, x_scale, y, y_scale, y_zero):
     if not (is_integer(y.dtype) and all(one) and y_scale.dtype == F32 and whole(x, y)):
         return None
     codes = centred(b, y, y_zero and b.reshape(y_zero, ()), -1)
-    scale = b.mul(b.reshape(x_scale, ()), b.reshape(y_scale, ()))
-    return x, Tensor(b.use(codes).t, y.shape, F32, codes.bounds), None, scale
+    return x, Tensor(b.use(codes).t, y.shape, F32, codes.bounds), None, product_of(b, x_scale, y_scale)
 
 
 def whole(x, y):
@@ -131,11 +130,11 @@ def codes_of(b, along, x, x_scale, x_zero, y, y_scale, y_zero):
 
 
 def product_of(b, x_scale, y_scale):
-    """The product of one scale and a Known one or a vector of them."""
-    if isinstance(x_scale, Known) and x_scale.trace is None:
+    """The product of one scale and another one or a vector of them."""
+    if all(isinstance(v, Known) and v.trace is None for v in (x_scale, y_scale)):
         s = x_scale.array.reshape(())
         return y_scale.derived(("times", s.tobytes()), lambda a: np.ravel(a) * s)
-    return b.mul(b.reshape(x_scale, ()), y_scale.derived("flat", np.ravel))
+    return b.mul(b.reshape(x_scale, ()), b.reshape(y_scale, (count(y_scale.shape),)))
 
 
 def byte_matmul(b, node, *operands):
@@ -145,8 +144,19 @@ def byte_matmul(b, node, *operands):
     codes = codes_of(b, 1, *operands[:6]) if matrices else None
     if codes is None:
         return None
-    z = matmul(b, *codes[:3])
-    return b.mul(Tensor(z.t, z.shape, F32), codes[3])
+    return scaled(b, matmul(b, *codes[:3]), codes[3])
+
+
+def scaled(b, sums, scale):
+    """Sums of products of integers times a scale, or scales, as F32."""
+    sums = Tensor(sums.t, sums.shape, F32)
+    factors = (sums, scale) if isinstance(scale, Known) and is_scale(scale.array) else None
+    return Tensor(b.mul(sums, scale).t, sums.shape, F32, factors=factors)
+
+
+def is_scale(array):
+    """Whether quotients by scales are finite."""
+    return bool((array > 1e-20).all() and (array < 1e20).all())
 
 
 def matmul(b, x, y, zero=None):

@@ -8,9 +8,9 @@ from ..graph import numpy_type
 from ..recording import ggml
 from ..values import F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
 from . import RULES, rule
-from .conv import byte_conv, is_scale
+from .conv import byte_conv
 from .elementwise import convert
-from .matmul import byte_gemm, byte_matmul, centred, gemm, matmul, product_of
+from .matmul import byte_gemm, byte_matmul, centred, gemm, is_scale, matmul, product_of
 
 SMOOTH = {"Add", "Sigmoid", "LeakyRelu"}  # of floats, whose results do not jump
 TINY = float(np.finfo(np.float32).tiny)  # the unit of a tensor of zeros
@@ -144,10 +144,7 @@ def qlinear(b, node, x, x_scale, x_zero, *rest):
         integers, rest = integers + list(rest[:3]), rest[3:]
     scale, zero, bias = [*rest, None, None][:3]
     if bias is not None:
-        y_scale = integers[4]
-        known = isinstance(y_scale, Known)
-        both = product_of(b, x_scale, y_scale) if known else b.mul(x_scale, b.reshape(y_scale, (count(y_scale.shape),)))
-        bias = dequantized(b, bias, both, None, 0)
+        bias = dequantized(b, bias, product_of(b, x_scale, integers[4]), None, 0)
     product = {"Conv": byte_conv, "MatMul": byte_matmul}.get(name)
     y = product and product(b, node, *integers, bias)
     if y is None:
