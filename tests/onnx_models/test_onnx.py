@@ -689,6 +689,36 @@ def test_pools_with_any_padding(op, case):
     np.testing.assert_allclose(ggml.onnx.load(one(op, x.shape, **case), strict=True).run(x)[0], want, atol=1e-6)
 
 
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("case", [
+    {"kernel_shape": [3], "dilations": [2], "pads": [2, 0]}, {"kernel_shape": [4, 2], "pads": [2, 1, 3, 0]},
+    {"kernel_shape": [2, 2], "strides": [1, 2], "dilations": [3, 1]},
+    {"kernel_shape": [2, 3, 2], "strides": [1, 2, 1], "pads": [1, 0, 0, 0, 2, 1]},
+    {"kernel_shape": [3, 2, 2], "strides": [2, 1, 2], "dilations": [1, 3, 2], "pads": [0, 2, 1, 0, 0, 1]},
+])  # fmt: skip
+def test_pools_of_any_axes(op, case):
+    kernel, rank = case["kernel_shape"], len(case["kernel_shape"])
+    strides, dilations = (case.get(name, [1] * rank) for name in ("strides", "dilations"))
+    pads = case.get("pads", [0] * 2 * rank)
+    x = floats(2, 3, *[11, 8, 9][:rank])
+    widths = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:])]
+    wide = np.pad(x, widths, constant_values=np.nan)
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilations)]
+    windows = np.lib.stride_tricks.sliding_window_view(wide, reach, tuple(range(2, 2 + rank)))
+    steps = (slice(None), slice(None), *(slice(None, None, n) for n in [*strides, *dilations]))
+    own = tuple(range(-rank, 0))
+    want = {
+        "MaxPool": lambda v: np.nanmax(v, own),
+        "AveragePool": lambda v: np.nanmean(v, own),
+        "LpPool": lambda v: np.sqrt(np.nansum(v * v, own)),
+    }[op](windows[steps])
+    np.testing.assert_allclose(ggml.onnx.load(one(op, x.shape, **case), strict=True).run(x)[0], want, atol=1e-6)
+    if op == "AveragePool":
+        want = np.nan_to_num(windows[steps]).mean(own)
+        proto = one(op, x.shape, count_include_pad=1, **case)
+        np.testing.assert_allclose(ggml.onnx.load(proto, strict=True).run(x)[0], want, atol=1e-6)
+
+
 @pytest.mark.parametrize("axes", [[0], [1], [2], [0, 1], [1, 2], [0, 2], [0, 1, 2]])
 def test_maxima_over_any_axes(axes):
     x = floats(4, 5, 6)

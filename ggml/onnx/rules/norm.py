@@ -160,7 +160,7 @@ def trained_batch_norm(b, node, x, scale, bias, mean, variance):
 @rule("LpNormalization", on_floats=True)
 def lp_norm(b, node, x):
     axis, p = node.attr("axis", -1), node.attr("p", 2)
-    size = norm_of(b, x, [axis], True, p)
+    size = norm_of(b, x, p, lambda y: b.reduce_sum(y, [axis], True))
     zero = b.equal(size, b.full((), 0, x.dtype))
     return b.div(x, b.select(zero, b.full((), 1, x.dtype), size))
 
@@ -246,7 +246,7 @@ REDUCTIONS: dict[str, Any] = {
     "Max": Builder.reduce_max,
     "Min": Builder.reduce_min,
     "L1": lambda b, x, axes, keep: b.reduce_sum(absolute(b, None, x), axes, keep),
-    "L2": lambda b, x, axes, keep: norm_of(b, x, axes, keep, 2),
+    "L2": lambda b, x, axes, keep: norm_of(b, x, 2, lambda y: b.reduce_sum(y, axes, keep)),
     "SumSquare": square_sum,
     "LogSum": lambda b, x, axes, keep: b.unary(ggml.ggml_log, b.reduce_sum(x, axes, keep)),
     "LogSumExp": log_sum_exp,

@@ -1,12 +1,15 @@
 """Pooling."""
 
+import functools
+
 import numpy as np
 
 from ..recording import ggml
-from ..values import F32, I64, Known, OnHost, Tensor, count, floats, is_float
+from ..values import F32, I64, Known, OnHost, Tensor, count, floats
 from . import rule
 from .conv import window, windows
 from .index import place_of_max, scatter
+from .shape import continued
 
 
 def geometry(node, size):
@@ -44,21 +47,17 @@ def folded(b, y, x, out):
 @rule("MaxPool")
 def max_pool(b, node, x):
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
-    indices = len(node.outputs) > 1 and node.outputs[1]
     if 0 in out:
         return empty(x, out, x.dtype), empty(x, out, I64)
-    plain = (is_float(x.dtype) or x.bounds) and not indices
-    y = plain and pooled(b, ggml.GGML_OP_POOL_MAX, x, kernel, strides, dilations, pads, out)
-    if y:
-        return y
+    if len(node.outputs) < 2 or not node.outputs[1]:
+        return pooled(b, x, kernel, strides, dilations, pads, out, most=True)
     place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
     place = np.take_along_axis(place, np.argsort(place < 0, 1, kind="stable"), 1)  # -inf comes before the padding
     y = unfolded(b, x, place)
     if (place < 0).any():
         nothing = b.constant(np.where(place < 0, -np.inf, 0)[..., None].astype(np.float32))
         y = Tensor(b.binary(ggml.ggml_add, y, nothing, dtype=F32).t, y.shape, x.dtype, x.bounds)
-    top = folded(b, b.reduce_max(y, [1], False), x, out)
-    return (top, maxima(b, node, x, y, place, out)) if indices else top
+    return folded(b, b.reduce_max(y, [1], False), x, out), maxima(b, node, x, y, place, out)
 
 
 def maxima(b, node, x, y, place, out):
@@ -73,26 +72,51 @@ def maxima(b, node, x, y, place, out):
     return folded(b, b.reshape(b.add(chosen, b.constant(plane)), (n, channels)), x, out)
 
 
-def pooled(b, kind, x, kernel, strides, dilations, pads, out):
-    """ggml_pool_2d, for which one dimension is a plane of one row; None if it has no such windows.
+def pooled(b, x, kernel, strides, dilations, pads, out, most):
+    """The maximum (most) or the average of each window, with -inf or 0 around x.
 
-    The padding of both sides is one number, and what begins before the first element is its whole part.
+    The windows of the last two axes are those of ggml_pool_2d, as are then those of each axis before. Its padding of
+    both sides is one number, and what begins before the first element is its whole part.
     """
-    most = [(o - 1) * s + k - n for n, k, s, o in zip(x.shape[2:], kernel, strides, out)]
-    both = [2 * p if m <= 2 * p else m for m, (p, _) in zip(most, pads)]
-    ends = [(n + p - k) // s + 1 for n, k, s, p in zip(x.shape[2:], kernel, strides, both)]
-    if len(kernel) > 2 or max(dilations) > 1 or ends != out or any(e // 2 != p for e, (p, _) in zip(both, pads)):
-        return None
-    lead = (*x.shape[:2], *(1,) * (2 - len(out)))
     if len(kernel) == 1:
-        kernel, strides, both = [1, *kernel], [1, *strides], [0, *both]
-    numbers = *kernel[::-1], *strides[::-1], *(p / 2 for p in both[::-1])
-    planes = b.contiguous(b.reshape(x, (*lead, *x.shape[2:]))).t
-    if kind == ggml.GGML_OP_POOL_MAX:
-        t = ggml.ext.max_pool_2d(b.ctx, planes, *numbers)
-    else:
-        t = ggml.ggml_pool_2d(b.ctx, planes, kind, *numbers)
-    return b.reshape(b.with_shape(t, (*lead, *out), x), (*x.shape[:2], *out))
+        y = b.reshape(x, (*x.shape[:2], 1, *x.shape[2:]))
+        y = pooled(b, y, [1, *kernel], [1, *strides], [1, *dilations], [(0, 0), *pads], [1, *out], most)
+        return b.reshape(y, (*x.shape[:2], *out))
+    kernel, strides, sides, widths = list(kernel), list(strides), [], [(0, 0), (0, 0)]
+    for n, k, s, d, (p, _), o in zip(x.shape[2:], kernel, strides, dilations, pads, out):
+        after = max((o - 1) * s + d * (k - 1) + 1 - n - p, 0)
+        both = max(2 * p, p + after)
+        alike = d == 1 and both // 2 == p and (n + both - k) // s + 1 == o
+        sides.append(both / 2 if alike else 0)
+        widths.append((0, 0) if alike else (p, after))
+    y = continued(b, b.use(x), widths, -np.inf if most else 0.0)
+    for i, d in enumerate(dilations):
+        if d > 1:
+            y = dilated(b, y, i + 2, kernel[i], strides[i], d, out[i], most)
+            kernel[i] = strides[i] = 1
+    rank = len(kernel)
+    for first, end in [(rank - 2, rank), *((i, i + 1) for i in reversed(range(rank - 2)))]:
+        numbers = [(*v[first:end], rest)[:2] for v, rest in ((kernel, 1), (strides, 1), (sides, 0))]
+        if numbers == [(1, 1), (1, 1), (0, 0)]:
+            continue
+        lead, rest = y.shape[: first + 2], y.shape[end + 2 :]
+        planes = b.contiguous(b.reshape(y, (count(lead), *y.shape[first + 2 : end + 2], *[count(rest)][: len(rest)])))
+        function = ggml.ext.max_pool_2d if most else average_pool_2d
+        t = function(b.ctx, planes.t, *(n for pair in numbers for n in reversed(pair)))
+        size = (*lead, *out[first:end], *rest)
+        y = b.reshape(b.with_shape(t, (count(lead), *out[first:end], *[count(rest)][: len(rest)]), x), size)
+    return y
+
+
+def average_pool_2d(ctx, t, *numbers):
+    """As ggml.ext.max_pool_2d, of averages."""
+    return ggml.ggml_pool_2d(ctx, t, ggml.GGML_OP_POOL_AVG, *numbers)
+
+
+def dilated(b, x, axis, taps, stride, dilation, n, most):
+    """The maximum or the average of entries of an axis that do not lie side by side, n times."""
+    parts = [b.slice(x, axis, t * dilation, n, stride) for t in range(taps)]
+    return functools.reduce(b.maximum, parts) if most else b.affine(functools.reduce(b.add, parts), 1 / taps)
 
 
 @rule("AveragePool", on_floats=True)
@@ -100,19 +124,17 @@ def average_pool(b, node, x):
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
     if 0 in out:
         return empty(x, out, x.dtype)
-    y = pooled(b, ggml.GGML_OP_POOL_AVG, x, kernel, strides, dilations, pads, out)
-    inside = not any(map(any, pads)) and all(
-        (o - 1) * s + k <= n for n, k, s, o in zip(x.shape[2:], kernel, strides, out)
-    )
-    if y and inside:
+    y = pooled(b, x, kernel, strides, dilations, pads, out, most=False)
+    axes = list(zip(x.shape[2:], kernel, strides, dilations, pads, out))
+    if not any(map(any, pads)) and all((o - 1) * s + d * (k - 1) < n for n, k, s, d, _, o in axes):
         return y
-    place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
-    counted = (place >= (-1 if node.attr("count_include_pad", 0) else 0)).sum(1)
-    if y:
-        whole = b.constant((count(kernel) / counted).reshape(out).astype(np.float32))
-        return y if (counted == count(kernel)).all() else b.mul(y, whole)
-    total = b.reduce_sum(unfolded(b, x, place), [1], False)
-    return folded(b, b.mul(total, b.constant((1 / counted)[:, None].astype(np.float32))), x, out)
+    counted = np.ones(())
+    for n, k, s, d, (p, q), o in axes:
+        at = np.arange(o)[:, None] * s + np.arange(k) * d
+        inside = at < p + n + q if node.attr("count_include_pad", 0) else (at >= p) & (at < p + n)
+        counted = np.multiply.outer(counted, inside.sum(1))
+    whole = counted == count(kernel)
+    return y if whole.all() else b.mul(y, b.constant((count(kernel) / counted).astype(np.float32)))
 
 
 @rule("LpPool")
@@ -120,25 +142,32 @@ def lp_pool(b, node, x):
     kernel, strides, dilations, pads, out = geometry(node, x.shape[2:])
     if 0 in out:
         return empty(x, out, x.dtype)
-    place = windows(x.shape[2:], kernel, strides, dilations, pads, out)
-    return folded(b, norm_of(b, unfolded(b, x, place), [1], False, node.attr("p", 2)), x, out)
+
+    def sums(y):
+        return b.affine(pooled(b, y, kernel, strides, dilations, pads, out, most=False), count(kernel))
+
+    return norm_of(b, x, node.attr("p", 2), sums)
 
 
-def norm_of(b, x, axes, keep, p):
-    """The p-norm over axes."""
+def norm_of(b, x, p, total):
+    """The p-norm of the elements that the function total adds up."""
     floats(x)
     size = b.unary(ggml.ggml_abs, x)
     if p == 1:
-        return b.reduce_sum(size, axes, keep)
+        return total(size)
     if p == 2:
-        return b.unary(ggml.ggml_sqrt, b.reduce_sum(b.mul(x, x), axes, keep))
-    total = b.reduce_sum(b.unary(ggml.ggml_exp, b.affine(b.unary(ggml.ggml_log, size), p)), axes, keep)
-    return b.unary(ggml.ggml_exp, b.affine(b.unary(ggml.ggml_log, total), 1 / p))
+        return b.unary(ggml.ggml_sqrt, total(b.mul(x, x)))
+    powers = b.unary(ggml.ggml_exp, b.affine(b.unary(ggml.ggml_log, size), p))
+    return b.unary(ggml.ggml_exp, b.affine(b.unary(ggml.ggml_log, total(powers)), 1 / p))
+
+
+def global_lp_pool(b, node, x):
+    return norm_of(b, x, node.attr("p", 2), lambda y: b.reduce_sum(y, range(2, len(x.shape)), True))
 
 
 rule("GlobalAveragePool")(lambda b, node, x: b.reduce_sum(x, range(2, len(x.shape)), True, mean=True))
 rule("GlobalMaxPool")(lambda b, node, x: b.reduce_max(x, range(2, len(x.shape)), True))
-rule("GlobalLpPool")(lambda b, node, x: norm_of(b, x, range(2, len(x.shape)), True, node.attr("p", 2)))
+rule("GlobalLpPool")(global_lp_pool)
 
 
 @rule("MaxUnpool")
