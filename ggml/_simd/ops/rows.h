@@ -140,6 +140,12 @@ static inline const float *gg_row_repeat(const gg_kernels *kernels, const ggml_t
         gg_any_to_floats(kernels, b->type, p, b->nb[0], n, tmp);
         return tmp;
     }
+    if (k == 1) {                                        /* n may be less than a vector, tmp has room for whole ones */
+        gg_to_floats(b->type, gg_row_ptr(b, i1, i2, i3), b->nb[0], 1, tmp);
+        const vf x = vf_set1(*tmp);
+        for (int64_t i = 0; i < n; i += VW) vf_store(tmp + i, x);
+        return tmp;
+    }
     /* one period from i0 on, in two parts, then copies of what is there so far */
     const int64_t at = i0 % k, first = k - at < n ? k - at : n, period = k < n ? k : n;
     gg_to_floats(b->type, gg_element_ptr(b, i1, i2, i3, at), b->nb[0], first, tmp);

@@ -1,5 +1,6 @@
 /* How chains are computed. */
 #include "chain.h"
+#include "clones.h"
 #include "pages.h"
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -65,7 +66,7 @@ static char *row_at(const gg_link *l, int k, const place *at) {
     return (char *)l->data[k] + (size_t)at->i[0] * l->nb[k][0] + (size_t)at->i[1] * l->nb[k][1]
          + (size_t)at->i[2] * l->nb[k][2];
 }
-static void fill(float *y, float x, int64_t n) {
+static GG_VECTORS void fill(float *y, float x, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = x;
 }
 static bool varies(const gg_link *l, int k) { return l->nb[k][0] || l->nb[k][1] || l->nb[k][2]; }
@@ -79,15 +80,15 @@ static void compute(const gg_link *l, float *const *p, int64_t n, const place *a
     if (l->kernel.row) l->kernel.row(l->node, p, at->i[0], at->i[1]);
     else l->kernel.tile(p, n, false, l->node->op_params);
 }
-/* Computes n elements of each node. */
-static void run_tile(const gg_chain *c, const place *at, int64_t n, buffer *filled) {
+/* Computes n elements of each node; follows: the tile before is of the same row, whose elements the buffers hold. */
+static void run_tile(const gg_chain *c, const place *at, int64_t n, bool follows, buffer *filled) {
     for (const gg_link *l = c->links, *end = l + c->n; l < end; l++) {
         float *p[1 + GG_CHAIN_SOURCES];
         for (int k = 0; k <= GG_CHAIN_SOURCES; k++) {
             float *const row = l->data[k] ? (float *)row_at(l, k, at) : NULL;
             if (l->filled[k] >= 0) {
                 p[k] = filled[l->filled[k]];
-                if (varies(l, k)) fill(p[k], *row, n);
+                if (varies(l, k) && !follows) fill(p[k], *row, n);
             } else {
                 p[k] = row ? row + at->i0 : NULL;
             }
@@ -103,9 +104,9 @@ static int run_rows(const gg_work *w, const gg_chain *c) {
     for (int64_t u, end; gg_claim_chunk(w, tiles * rows, grain, &u, &end);) {
         const int64_t row = u / tiles, plane = row / c->ne[1];
         place at = {u % tiles * tile, {row % c->ne[1], plane % c->ne[2], plane / c->ne[2]}};
-        for (; u < end; u++) {
-            run_tile(c, &at, gg_min(tile, ne0 - at.i0), filled);
-            if ((at.i0 += tile) < ne0) continue;
+        for (bool follows = false; u < end; u++) {
+            run_tile(c, &at, gg_min(tile, ne0 - at.i0), follows, filled);
+            if ((follows = (at.i0 += tile) < ne0)) continue;
             at.i0 = 0;
             if (++at.i[0] < c->ne[1]) continue;
             at.i[0] = 0;

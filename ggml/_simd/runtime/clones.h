@@ -1,5 +1,5 @@
-/* GG_VECTORS: a function of Cython modules, which are compiled for the baseline, whose loops become vectors. Where the
- * compiler can, it is compiled for several instruction sets, of which the loader chooses. */
+/* GG_VECTORS: a function outside of the kernels, where code is compiled for the baseline, whose loops become vectors.
+ * Where the compiler can, it is compiled for several instruction sets, of which the loader chooses. */
 #ifndef GG_RUNTIME_CLONES_H
 #define GG_RUNTIME_CLONES_H
 

@@ -70,10 +70,17 @@ rule("ggml.Normalise", on_floats=True)(
 )
 
 
+def by_channel(b, x, *vectors):
+    """x with one axis behind its channels, and vectors of channels that fit it."""
+    rows, inner = x.shape[:2], x.shape[2:]
+    flat = b.reshape(x, (*rows, count(inner)) if inner else rows)
+    return flat, *(b.reshape(v, (*rows[1:], 1) if inner else rows[1:]) for v in vectors)
+
+
 def per_channel(b, x, scale, bias):
     """x * scale + bias with vectors of channels."""
-    scale, bias = (b.reshape(v, (1, count(v.shape), *(1,) * (len(x.shape) - 2))) for v in (scale, bias))
-    return b.add(b.mul(x, scale), bias)
+    y, scale, bias = by_channel(b, x, scale, bias)
+    return b.reshape(b.add(b.mul(y, scale), bias), x.shape)
 
 
 @rule("ImageScaler", on_floats=True)
@@ -135,24 +142,24 @@ def batch_norm(b, node, x, scale, bias, mean, variance):
         arrays = [v.array.astype(np.float64) for v in (scale, bias, mean, variance)]
         factor = arrays[0] / np.sqrt(arrays[3] + epsilon)
         return per_channel(b, x, b.constant(factor, F32), b.constant(arrays[1] - arrays[2] * factor, F32))
-    mean, variance = (b.reshape(v, (count(v.shape), *(1,) * (len(x.shape) - 2))) for v in (mean, variance))
     return scaled(b, x, scale, bias, mean, variance, epsilon)
 
 
 def scaled(b, x, scale, bias, mean, variance, epsilon):
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias with factors per channel."""
-    deviation = b.unary(ggml.ggml_sqrt, b.affine(variance, 1.0, epsilon))
-    return per_channel(b, b.div(b.sub(x, mean), deviation), scale, bias)
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias with vectors of channels."""
+    factor = b.div(scale, b.unary(ggml.ggml_sqrt, b.affine(variance, 1.0, epsilon)))
+    y, mean, factor, bias = by_channel(b, x, mean, factor, bias)
+    return b.reshape(b.add(b.mul(b.sub(y, mean), factor), bias), x.shape)
 
 
 def trained_batch_norm(b, node, x, scale, bias, mean, variance):
     """Normalises by the batch's own statistics, and returns the running ones."""
     axes, momentum = [0, *range(2, len(x.shape))], node.attr("momentum", 0.9)
     own, spread = moments(b, x, axes)
+    own, spread = (b.reshape(v, mean.shape) for v in (own, spread))
     y = scaled(b, x, scale, bias, own, spread, node.attr("epsilon", 1e-5))
     running = [
-        b.add(b.affine(old, momentum), b.affine(b.reshape(new, old.shape), 1 - momentum))
-        for old, new in ((mean, own), (variance, spread))
+        b.add(b.affine(old, momentum), b.affine(new, 1 - momentum)) for old, new in ((mean, own), (variance, spread))
     ]
     return y, *running
 
