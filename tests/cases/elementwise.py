@@ -63,6 +63,12 @@ def far_from_whole(r):
     return [b * (r.ints(7, 7, 3) - 3 + r(7, 3, low=0.3, high=0.7)), b]
 
 
+def near_whole(r):
+    """Operands whose quotients are whole numbers, or nearly: a rounded quotient may be the next whole number."""
+    b = r(67, 5, low=1, high=2)
+    return [b * (r.ints(2000, 67, 5) - 1000.0), b]
+
+
 def huge(r):
     """Operands of large quotients, exact in all types."""
     return [r.ints(9, 67, 5) * 2.0**12 + 2.0**15, r.ints(5, 67, 5) + 3.0]
@@ -119,7 +125,7 @@ OPS = [
     binary_row("sub", np.subtract),
     binary_row("mul", np.multiply),
     binary_row("div", np.divide),
-    binary_row("ext.fmod", fmod, with_nan, huge, diff=(), in_place=False),
+    binary_row("ext.fmod", fmod, with_nan, huge, near_whole, diff=(), in_place=False),
     Op("ext.fmod", fmod, (far_from_whole,), diff=(0, 1), types=("F32",), name="fmod of smooth quotients"),
     binary_row("ext.pow", c_power, with_nan, signed_powers, special_powers, diff=(), in_place=False),
     Op("ext.pow", c_power, (positive_powers,), diff=(0, 1), types=("F32",), name="pow of positive numbers"),

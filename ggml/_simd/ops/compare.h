@@ -42,14 +42,25 @@ static int op_COMPARE(const gg_work *w, ggml_tensor *dst) {
         OF(COMPARE_GREATER_EQUAL), OF(COMPARE_AND), OF(COMPARE_OR),
     };
 #undef OF
-    const ggml_tensor *const a = dst->src[0], *const b = dst->src[1];
-    const int relation = compare_params(dst)->relation, b_step = gg_nelements(b) > 1;
-    const bool floats = a->type == GGML_TYPE_F32 && b->type == GGML_TYPE_F32, same = gg_same_shape(a, b);
-    if (!floats || (b_step && !(same && gg_contiguous(b))) || !gg_contiguous(a) || !gg_contiguous(dst))
+    const int relation = compare_params(dst)->relation;
+    enum { TILE = 4 * GG_TILE };
+    ggml_tensor v[] = {*dst, *dst->src[0], *dst->src[1]};
+    gg_fold(v, 3);
+    const int64_t ne0 = v->ne[0], tiles = gg_ceil_div(ne0, TILE), grain = gg_max(1, TILE / gg_max(ne0, 1));
+    const bool one = v[2].ne[0] == 1, whole = v[1].ne[0] == ne0 && (one || v[2].ne[0] == ne0);
+    if (!whole || !gg_row_direct(&v[1]) || !gg_row_direct(&v[2]) || (ne0 > 1 && v->nb[0] != 1))
         return gg_map_sources(w, dst, 2, relations[relation].tile);
-    for (int64_t i0, i1; gg_claim_chunk(w, gg_nelements(dst), 4 * GG_TILE, &i0, &i1);)
-        relations[relation].bytes((const float *)a->data + i0, (const float *)b->data + b_step * i0, b_step, i1 - i0,
-                                  (uint8_t *)dst->data + i0);
+    for (int64_t u, end; gg_claim_chunk(w, tiles * gg_nrows(v), grain, &u, &end);) {
+        row_index at = nth_row(v, u / tiles);
+        for (int64_t i0 = u % tiles * TILE; u < end; u++) {
+            const int64_t j1 = gg_wrap(at.i1, v[2].ne[1]), j2 = gg_wrap(at.i2, v[2].ne[2]);
+            const float *const a = (const float *)gg_row_ptr(&v[1], at.i1, at.i2, at.i3);
+            const float *const b = (const float *)gg_row_ptr(&v[2], j1, j2, gg_wrap(at.i3, v[2].ne[3]));
+            relations[relation].bytes(a + i0, one ? b : b + i0, !one, gg_min(ne0 - i0, TILE),
+                                      (uint8_t *)gg_row_ptr(v, at.i1, at.i2, at.i3) + i0);
+            if ((i0 += TILE) >= ne0) i0 = 0, at = next_row(v, at);
+        }
+    }
     return GGML_STATUS_SUCCESS;
 }
 

@@ -28,7 +28,14 @@ static inline vf each_fmod(vf x, vf z) {
     for (int i = 0; i < VW; i++) a[i] = fmodf(a[i], b[i]);
     return vf_load(a);
 }
-GG_ELEM_2(FMOD, none, each_fmod(x, z))
+/* Where the quotient is small, it is exact, or rounded up to the next whole number, and a fused product is exact. */
+static inline vf v_fmod(vf x, vf z) {
+    const vf size = vf_abs(x), unit = vf_abs(z), n = vf_trunc(vf_div(size, unit));
+    if (!vm_all(vm_and(vf_lt(n, vf_set1(0x1p22f)), vf_lt(unit, vf_set1(GG_INF))))) return each_fmod(x, z);
+    const vf r = vf_fnma_exact(n, unit, size);
+    return vf_copysign(vf_select(vf_lt(r, vf_zero()), vf_add(r, unit), r), x);
+}
+GG_ELEM_2(FMOD, none, v_fmod(x, z))
 
 GG_ELEM_1(SQR, none, vf_mul(x, x))
 GG_ELEM_1(SQRT, none, vf_sqrt(x))

@@ -99,6 +99,28 @@ static int pool_windows(const gg_work *w, ggml_tensor *dst, const gg_pool *q, co
         }
     return GGML_STATUS_SUCCESS;
 }
+/* The maxima of windows that are pieces of one row, side by side. */
+GG_INLINE float pool_piece(const bool nan, const float nothing, const float *x, int64_t n) {
+    vf r[4];
+    int64_t i = 0;
+    GG_FOUR(j) r[j] = vf_set1(nothing);
+    for (; i + 4 * VW <= n; i += 4 * VW) GG_FOUR(j) r[j] = pool_larger(nan, vf_load(x + i + j * VW), r[j]);
+    for (; i < n; i += VW) r[0] = pool_larger(nan, vf_load(x + gg_min(i, n - VW)), r[0]);
+    r[0] = pool_larger(nan, pool_larger(nan, r[0], r[1]), pool_larger(nan, r[2], r[3]));
+    return nan && vm_any(vf_isnan(r[0])) ? NAN : vf_hmax(r[0]);
+}
+static bool pool_is_pieces(const gg_pool *q) {
+    return q->kind == GGML_OP_POOL_MAX && q->k[0] >= VW && q->x->type == GGML_TYPE_F32 && pool_is_row(q);
+}
+static int pool_pieces(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
+    const float *const x = q->x->data, nothing = pool_nothing(q);
+    const int64_t n = q->k[0];
+    for (int64_t i0, i1; gg_claim_chunk(w, gg_nelements(dst), 4096 / (n + 1) + 1, &i0, &i1);)
+        for (int64_t i = i0; i < i1; i++)
+            ((float *)dst->data)[i] = q->nan ? pool_piece(true, nothing, x + i * n, n)
+                                             : pool_piece(false, nothing, x + i * n, n);
+    return GGML_STATUS_SUCCESS;
+}
 /* Rows of outputs from o to end; row: room for a row, and for maxima a row for each of the copy. */
 static void pool_strip(const gg_pool *q, const patches *v, const channel_plane *p, const char *x, int64_t o,
                        int64_t end, const float *scale, float *row, char *y) {
@@ -275,6 +297,7 @@ static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     if (pool_halves(&q)) return pool_halve(w, dst, &q);
     if (pool_is_near(&q)) return q.nan ? pool_near(true, w, dst, &q) : pool_near(false, w, dst, &q);
+    if (pool_is_pieces(&q)) return pool_pieces(w, dst, &q);
     patches v = pool_view(&q);
     if (pool_is_row(&q)) {
         v.ax[0].in = gg_nelements(q.x), v.ax[0].out = gg_nelements(q.y), v.ax[0].stride = q.s[0];

@@ -364,12 +364,12 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
             const int64_t row = u / tiles;
             at += u % tiles * tile, i1 = row % ne1, i2 = row / ne1 % ne2, i3 = row / ne1 / ne2;
         }
-        bool follows = false;                            /* p points at the row before this one */
+        bool follows = false, within = false;            /* p points at the row before this one, or into this one */
         for (; u < end; u++) {
             const int64_t i0 = at > 0 ? at : 0, m = (at + tile < ne0 ? at + tile : ne0) - i0;
             if (follows && stepped) for (int i = 0; i < n; i++) p[i] = (float *)((char *)p[i] + step[i]);
             else for (int i = 0; i < n; i++) {
-                if (ready[i]) continue;
+                if (ready[i] || (within && i >= n_out && v[i].ne[0] < gg_min(ne0, 2))) continue;
                 if (i >= n_out) p[i] = (float *)gg_row_repeat(w->kernels, &v[i], ne0, i1, i2, i3, i0, m, tmp[i]);
                 else if (update) p[i] = (float *)gg_row_in(&v[i], i1, i2, i3, i0, m, tmp[i]);
                 else p[i] = gg_row_out(&v[i], i1, i2, i3, i0, tmp[i]);
@@ -379,7 +379,7 @@ static inline int gg_map(const gg_work *w, const ggml_tensor *node, ggml_tensor 
                 if (!gg_row_direct(&v[i]))
                     gg_any_from_floats(w->kernels, v[i].type, p[i], m, gg_element_ptr(&v[i], i1, i2, i3, i0),
                                        v[i].nb[0]);
-            if ((at += tile) < ne0) continue;
+            if ((within = (at += tile) < ne0)) continue;
             at = -shift;
             if ((follows = ++i1 < ne1)) continue;
             i1 = 0;
