@@ -105,6 +105,7 @@ EXT = {
     "gguf_get_tensor_shape": "(ctx: _Address, tensor_id: _Int) -> tuple[int, ...]",
     "gguf_init_from_file_mmap": "(fname: _Path, params: gguf_init_params) -> gguf_context_p",
     "gguf_use_large_pages": "(ctx: _Address, start: _Int, size: _Int) -> int",
+    "log_soft_max": "(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p",
     "max_pool_2d": "(ctx: _Address, a: _To[ggml_tensor], k0: _Int, k1: _Int, s0: _Int, s1: _Int, p0: _Float, "
     "p1: _Float) -> ggml_tensor_p",
     "min_max": "(ctx: _Address, a: _To[ggml_tensor]) -> ggml_tensor_p",

@@ -312,6 +312,23 @@ cdef int grad_soft_max_back(Backward b, ggml_tensor *t, ggml_tensor *g) except -
 cdef ggml_tensor *log_soft_max(ggml_context *ctx, ggml_tensor *a) except NULL:
     return node1(ctx, GGML_OP_LOG_SOFT_MAX, a)
 
+def ext_log_soft_max(ctx, a):
+    """Computes the logarithm of the softmax of each row: a - max(a) - log(sum(exp(a - max(a)))).
+
+    A row that is -inf throughout gives NaN. The gradient flows to a.
+
+    Args:
+        ctx: context that receives the result.
+        a: f32, f16 or bf16, [ne0, ne1, ne2, ne3].
+    Returns:
+        Tensor of a's shape and type.
+    Raises:
+        ValueError: a is not f32, f16 or bf16.
+        MemoryError: the context is full.
+    """
+    cdef ggml_context *c = arg_context(ctx, b"ggml.ext.log_soft_max")
+    return wrap_tensor(log_soft_max(c, arg_tensor(a, b"a")))
+
 cdef int grad_log_soft_max(Backward b, ggml_tensor *t, ggml_tensor *g) except -1:
     """t = log(soft_max(x)) by rows: dx = g - soft_max(x) sum(g)."""
     b.require_not_overwritten(t, t.src[0])

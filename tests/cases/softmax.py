@@ -75,6 +75,7 @@ OPERANDS = (
 
 OPS = [
     Op("soft_max", soft_max, OPERANDS, diff=(0,), inplace="soft_max_inplace", tol=5e-6),
+    Op("ext.log_soft_max", log_soft_max, OPERANDS, diff=(0,), tol=5e-6),
     Op(
         "soft_max_ext",
         soft_max_ext,

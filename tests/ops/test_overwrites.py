@@ -29,7 +29,7 @@ CAUTION = {
     "MAP_CUSTOM3": {0, 1, 2},  # the user's function may read any element
 }
 # Operations that only gradients make, computed in place of a node with the same operands.
-INTERNAL = {"sqr": ("LOG_SOFT_MAX",), "rms_norm_back": ("NORM_BACK",)}
+INTERNAL = {"rms_norm_back": ("NORM_BACK",)}
 # Arguments with many elements where rows cannot be repeated: other operands depend on their number.
 MANY = {
     "add_id": lambda r: (r(64, 4, 800), r(64, 9), r.ints(9, 4, 800)),
