@@ -418,6 +418,8 @@ STANDARD = {  # attributes, with "flat": 3-D operands, "shared": heads of k and 
     "past, causal, flat": {"past": PAST, "is_causal": 1, "flat": True, "shared": 1},
     "booleans": {"mask": ("tokens", "keys", bool)},
     "booleans of heads, causal": {"mask": (HEADS, "tokens", "keys", bool), "is_causal": 1},
+    "booleans of fewer keys": {"mask": (BATCH, HEADS, "tokens", "fewer", bool)},
+    "numbers of fewer keys, past": {"mask": (1, 1, "tokens", "fewer", np.float32), "past": PAST},
     "numbers, past": {"mask": (BATCH, 1, 1, "keys", np.float32), "past": PAST},
     "lengths": {"lengths": True},
     "lengths, causal, numbers": {"lengths": True, "is_causal": 1, "mask": ("tokens", "keys", np.float32), "shared": 2},
@@ -438,9 +440,10 @@ def standard_case(spec, tokens, keys, rng):
     total, added, offset = keys + past, np.zeros((BATCH, 1, tokens, keys + past)), np.full(BATCH, past)
     if "mask" in spec:
         *shape, kind = spec["mask"]
-        size = [{"tokens": tokens, "keys": total}.get(n, n) for n in shape]
+        size = [{"tokens": tokens, "keys": total, "fewer": total - 2}.get(n, n) for n in shape]
         feeds["mask"] = rng.random(size) < 0.7 if kind is bool else rng.standard_normal(size).astype(kind)
-        added = added + (np.where(feeds["mask"], 0, -np.inf) if kind is bool else feeds["mask"])
+        seen = np.where(feeds["mask"], 0, -np.inf) if kind is bool else feeds["mask"]
+        added = added + (np.pad(seen, [(0, 0)] * 3 + [(0, 2)], constant_values=-np.inf) if "fewer" in shape else seen)
     if "lengths" in spec:
         feeds["lengths"] = np.array([keys, max(keys - 3, 1)])
         added = added + np.where(np.arange(keys) < feeds["lengths"][:, None, None, None], 0, -np.inf)

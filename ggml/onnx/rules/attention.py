@@ -10,6 +10,7 @@ from ..values import BOOL, F32, InPieces, OnHost, Tensor, count, floats, is_floa
 from . import rule
 from .matmul import matmul
 from .quantized import dequantized
+from .shape import continued
 
 
 def attend(b, scale, q, k, v, masks, softcap=0.0, sinks=None):
@@ -225,7 +226,10 @@ def dot_product_attention(b, node, q, k, v, mask=None, past_k=None, past_v=None,
     offset = 0 if past_k is None else past_k.shape[2]
     k, v = appended(b, past_k, k), appended(b, past_v, v)
     tokens, keys = q.shape[2], k.shape[2]
-    masks = [] if mask is None else [added(b, mask, mask.dtype == BOOL and (-math.inf, True), (*q.shape[:3], keys))]
+    masks = []
+    if mask is not None:
+        mask = with_keys(b, mask, keys)
+        masks.append(added(b, mask, mask.dtype == BOOL and (-math.inf, True), (*q.shape[:3], keys)))
     if lengths is not None:
         ends = b.reshape(b.as_float(lengths), (q.shape[0], 1, 1, 1))
         if node.attr("is_causal", 0):
@@ -239,6 +243,15 @@ def dot_product_attention(b, node, q, k, v, mask=None, past_k=None, past_v=None,
     if flat:
         return b.reshape(y, (*y.shape[:2], y.shape[2] * y.shape[3])), k, v
     return b.transpose(y, (0, 2, 1, 3)), k, v
+
+
+def with_keys(b, mask, keys):
+    """A mask that hides the keys behind those that it has."""
+    n = mask.shape[-1] if mask.shape else 1
+    if n == 1 or n >= keys:
+        return mask
+    fill = 0.0 if mask.dtype == BOOL else -math.inf
+    return continued(b, mask, [(0, 0)] * (len(mask.shape) - 1) + [(0, keys - n)], fill)
 
 
 def up_to(tokens):
