@@ -4,6 +4,8 @@ A `Builder` appends nodes to the graph of one plan. Its methods take and return 
 ONNX's shapes of any rank, broadcast as NumPy does, and keep the types and bounds of results true.
 """
 
+import functools
+
 import numpy as np
 
 from .layout import MANY, SHARED, Layout, collapse
@@ -12,6 +14,7 @@ from .reducing import LONGEST
 from .values import BOOL, F32, Feed, Known, Tensor, broadcast, count, extents, is_float
 
 MIRRORED = {"<": ">", "<=": ">="}  # the relation of the second operand to the first
+TOGETHER = 8  # columns from which on they are summed side by side
 COMMUTATIVE = {ggml.ggml_add, ggml.ggml_mul, ggml.ext.maximum, ggml.ext.minimum, ggml.ext.equal}
 
 
@@ -221,23 +224,35 @@ class Builder(Layout):
 
     def reduce_sum(self, x, axes, keep, mean=False):
         """Sums (or means) over axes."""
-        rows = self.use(self.rows(x, axes))
-        n = rows.shape[1]
+        runs = neighbours(axes, len(x.shape))
+        if len(runs) > 1:
+            return self.by_runs(lambda y, run: self.reduce_sum(y, run, True, mean), x, runs, keep)
+        function, end = ggml.ggml_mean if mean else ggml.ggml_sum_rows, runs[0][-1] + 1 if runs else 0
+        n, inner = count(x.shape[a] for a in axes), count(x.shape[end:])
         bounds = x.bounds and not mean and (min(x.bounds[0] * n, 0), max(x.bounds[1] * n, 0)) or None
-        t = (ggml.ggml_mean if mean else ggml.ggml_sum_rows)(self.ctx, rows.t)
+        if not runs or not n or inner < TOGETHER:
+            t = function(self.ctx, self.use(self.rows(x, axes)).t)
+        else:  # columns, which lie side by side
+            outer = count(x.shape[: runs[0][0]])
+            y = self.transpose(self.reshape(self.use(x), (outer, n, inner)), (0, 2, 1))
+            t = ggml.ggml_reshape_2d(self.ctx, function(self.ctx, y.t), 1, outer * inner)
         return self.reduced(t, x, axes, keep, bounds=bounds)
+
+    def by_runs(self, function, x, runs, keep):
+        """What a reduction of neighbouring axes, which keeps them, gives for runs of axes, one after the other."""
+        y = functools.reduce(function, runs, x)
+        gone = {a for run in runs for a in run}
+        return y if keep else self.reshape(y, [d for a, d in enumerate(x.shape) if a not in gone])
 
     def reduce_max(self, x, axes, keep):
         """Maxima over axes; NaN where an element is."""
-        places = sorted(a % len(x.shape) for a in axes)
-        if not places:
-            return x
-        first, end, y = places[0], places[-1] + 1, x
-        if len(places) < end - first:
-            y, first, end = self.rows(x, axes), 1, 2
-        n, inner = count(y.shape[first:end]), count(y.shape[end:])
+        runs = neighbours(axes, len(x.shape))
+        if len(runs) != 1:
+            return self.by_runs(lambda y, run: self.reduce_max(y, run, True), x, runs, keep)
+        first, end = runs[0][0], runs[0][-1] + 1
+        n, inner = count(x.shape[first:end]), count(x.shape[end:])
         k0, k1 = (1, n) if inner > 1 else (n, 1)  # down columns, or along rows
-        planes = self.contiguous(self.reshape(y, (count(y.shape[:first]), n, inner)[: 2 + (inner > 1)]))
+        planes = self.contiguous(self.reshape(x, (count(x.shape[:first]), n, inner)[: 2 + (inner > 1)]))
         top = ggml.ext.max_pool_2d(self.ctx, planes.t, k0, k1, k0, k1, 0, 0)
         top = ggml.ggml_reshape_2d(self.ctx, top, 1, count(x.shape) // n)
         return self.reduced(top, x, axes, keep, bounds=x.bounds)
@@ -246,6 +261,17 @@ class Builder(Layout):
         """Minima over axes; works for unsigned types because the negation is held in F32."""
         top = self.reduce_max(self.negative(self.as_float(x)), axes, keep)
         return self.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
+
+
+def neighbours(axes, rank):
+    """Axes in their order, as runs of neighbours."""
+    runs: list = []
+    for a in sorted({a % rank for a in axes}):
+        if runs and runs[-1][-1] == a - 1:
+            runs[-1].append(a)
+        else:
+            runs.append([a])
+    return runs
 
 
 def is_truth(x):

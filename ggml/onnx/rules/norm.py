@@ -15,44 +15,60 @@ from .index import place_of_max
 from .pool import norm_of
 from .shape import padded, parameter
 
+WIDE = 256  # elements of a row from which its logarithms are one node
+
 
 @rule("Softmax", "LogSoftmax", "Hardmax", on_floats=True)
 def softmax(b, node, x):
     axis = node.attr("axis", 1 if node.version < 13 else -1) % max(len(x.shape), 1)
     if node.version < 13:  # all axes from this one on are one
         flat = b.reshape(x, (count(x.shape[:axis]), count(x.shape[axis:])))
-        return b.reshape(softmax_of(b, node.op, flat), x.shape)
+        return b.reshape(log_softmax(b, flat, 1) if node.op == "LogSoftmax" else softmax_of(b, node.op, flat), x.shape)
+    if node.op == "LogSoftmax":
+        return log_softmax(b, x, axis)
     return b.move(softmax_of(b, node.op, b.move(x, axis, -1)), -1, axis)
 
 
 def softmax_of(b, op, x):
-    """Softmax, its logarithm, or 1 for the maximum, over the last axis."""
+    """Softmax, or 1 for the maximum, over the last axis."""
     x = b.contiguous(x)
     if op == "Hardmax":
         place = place_of_max(b, b.reshape(x, (count(x.shape[:-1]), x.shape[-1])))
         hot = b.equal(b.reshape(place, (*x.shape[:-1], 1)), b.made(np.arange, x.shape[-1:], x.shape[-1:]))
         return b.like(hot.t, hot.shape, x.dtype)
-    if op == "Softmax":
-        return b.with_shape(ggml.ggml_soft_max(b.ctx, x.t), x.shape, x)
-    top = b.reduce_max(x, [-1], True)
-    x = b.sub(x, top)
-    return b.sub(x, b.unary(ggml.ggml_log, b.reduce_sum(b.unary(ggml.ggml_exp, x), [-1], True)))
+    return b.with_shape(ggml.ggml_soft_max(b.ctx, x.t), x.shape, x)
 
 
-def normalised(b, x, axes, epsilon, root_mean_square=False):
-    """(x - mean) / sqrt(variance + epsilon) over the last axes; or x / sqrt(mean of squares + epsilon)."""
+def log_softmax(b, x, axis):
+    """The logarithm of the softmax over an axis."""
+    if axis % len(x.shape) == len(x.shape) - 1 and x.shape[axis] >= WIDE and count(x.shape):
+        x = b.contiguous(x)
+        return b.with_shape(ggml.ext.log_soft_max(b.ctx, x.t), x.shape, x)
+    x = b.sub(x, b.reduce_max(x, [axis], True))
+    return b.sub(x, b.unary(ggml.ggml_log, b.reduce_sum(b.unary(ggml.ggml_exp, x), [axis], True)))
+
+
+def normalised(b, x, axes, epsilon, root_mean_square=False, scale=None, bias=None):
+    """(x - mean) / sqrt(variance + epsilon) over the last axes; or x / sqrt(mean of squares + epsilon).
+
+    Then times scale, plus bias. The engine computes these nodes row by row where they have one shape.
+    """
     kept = len(x.shape) - axes
     rows = x.shape[:kept] if kept < 4 else (count(x.shape[:kept]),)
     flat = b.contiguous(b.reshape(x, (*rows, count(x.shape[kept:]))))
     function = ggml.ggml_rms_norm if root_mean_square else ggml.ggml_norm
-    return b.reshape(b.with_shape(function(b.ctx, flat.t, epsilon), flat.shape, x), x.shape)
+    y = b.with_shape(function(b.ctx, flat.t, epsilon), flat.shape, x)
+    for operation, v in ((b.mul, scale), (b.add, bias)):
+        if v is not None:
+            whole = tuple(v.shape) == tuple(x.shape[kept:])
+            y = operation(y, b.reshape(v, flat.shape[-1:])) if whole else operation(b.reshape(y, x.shape), v)
+    return b.reshape(y, x.shape)
 
 
 @rule("LayerNormalization", "com.microsoft.LayerNormalization", on_floats=True)
 def layer_norm(b, node, x, scale, bias=None):
     axis, epsilon = node.attr("axis", -1) % len(x.shape), node.attr("epsilon", 1e-5)
-    y = b.mul(normalised(b, x, len(x.shape) - axis, epsilon), scale)
-    y = y if bias is None else b.add(y, bias)
+    y = normalised(b, x, len(x.shape) - axis, epsilon, False, scale, bias)
     if len(node.outputs) < 2:
         return y
     mean, variance = moments(b, x, range(axis, len(x.shape)))
@@ -62,7 +78,7 @@ def layer_norm(b, node, x, scale, bias=None):
 @rule("RMSNormalization", "SimplifiedLayerNormalization", on_floats=True)
 def rms_norm(b, node, x, scale):
     axis = node.attr("axis", -1) % len(x.shape)
-    return b.mul(normalised(b, x, len(x.shape) - axis, node.attr("epsilon", 1e-5), True), scale)
+    return normalised(b, x, len(x.shape) - axis, node.attr("epsilon", 1e-5), True, scale)
 
 
 rule("ggml.Normalise", on_floats=True)(
@@ -92,13 +108,18 @@ def image_scaler(b, node, x):
 def moments(b, x, axes):
     """Mean and variance over axes."""
     mean = b.reduce_sum(x, axes, True, mean=True)
-    return mean, b.reduce_sum(b.unary(ggml.ggml_sqr, b.sub(x, mean)), axes, True, mean=True)
+    return mean, mean_square(b, b.sub(x, mean), axes)
+
+
+def mean_square(b, x, axes):
+    return b.reduce_sum(b.unary(ggml.ggml_sqr, x), axes, True, mean=True)
 
 
 @rule("MeanVarianceNormalization", on_floats=True)
 def mean_variance_norm(b, node, x):
-    mean, variance = moments(b, x, node.attr("axes") or [0, 2, 3])
-    return b.div(b.sub(x, mean), b.affine(b.unary(ggml.ggml_sqrt, variance), 1.0, 1e-9))
+    axes = node.attr("axes") or [0, 2, 3]
+    x = b.sub(x, b.reduce_sum(x, axes, True, mean=True))
+    return b.div(x, b.affine(b.unary(ggml.ggml_sqrt, mean_square(b, x, axes)), 1.0, 1e-9))
 
 
 @rule("InstanceNormalization", on_floats=True)
@@ -167,6 +188,9 @@ def trained_batch_norm(b, node, x, scale, bias, mean, variance):
 @rule("LpNormalization", on_floats=True)
 def lp_norm(b, node, x):
     axis, p = node.attr("axis", -1), node.attr("p", 2)
+    if p == 2 and axis % len(x.shape) == len(x.shape) - 1:
+        x = b.contiguous(x)
+        return b.with_shape(ggml.ggml_l2_norm(b.ctx, x.t, 0.0), x.shape, x)
     size = norm_of(b, x, p, lambda y: b.reduce_sum(y, [axis], True))
     zero = b.equal(size, b.full((), 0, x.dtype))
     return b.div(x, b.select(zero, b.full((), 1, x.dtype), size))
