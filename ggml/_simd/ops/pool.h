@@ -226,17 +226,24 @@ static int pool_double(const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
     return GGML_STATUS_SUCCESS;
 }
 
-/* ---- maxima of every window, or every second one, of rows of f32, without a copy of the plane -------------------- */
+/* ---- every window, or every second one, of rows of f32, without a copy of the plane ------------------------------ */
 enum { POOL_ROW = 2048 };       /* elements of a row with its padding */
 static bool pool_is_near(const gg_pool *q) {
     const int64_t reach = 2 * (q->y->ne[0] - 1) + q->k[0];
     const bool near = q->s[0] == 2 || (q->s[0] == 1 && q->y->ne[0] > VW / 4);
-    return q->kind == GGML_OP_POOL_MAX && near && gg_row_direct(q->x) && gg_row_direct(q->y)
+    return near && !(q->inside && q->p[0]) && gg_row_direct(q->x) && gg_row_direct(q->y)
         && q->x->ne[0] + q->p[0] <= POOL_ROW && reach <= POOL_ROW;
 }
-/* The maxima of the columns of some rows. */
-GG_INLINE void pool_columns(const bool nan, const gg_pool *q, const char *x, patch_range rows, float *most) {
-    const vf nothing = vf_set1(pool_nothing(q));
+enum { POOL_SUMS, POOL_MAXIMA, POOL_MAXIMA_NAN };
+static inline vf pool_both(const int kind, vf x, vf r) {
+    return kind == POOL_SUMS ? vf_add(r, x) : pool_larger(kind == POOL_MAXIMA_NAN, x, r);
+}
+static inline vf pool_start(const int kind, const gg_pool *q) {
+    return vf_set1(kind == POOL_SUMS ? 0 : pool_nothing(q));
+}
+/* The sums or maxima of the columns of some rows. */
+GG_INLINE void pool_columns(const int kind, const gg_pool *q, const char *x, patch_range rows, float *most) {
+    const vf nothing = pool_start(kind, q);
     const size_t pitch = q->x->nb[1];
     const char *const first = x + (size_t)rows.lo * pitch;
     const int64_t height = rows.hi - rows.lo;
@@ -245,36 +252,36 @@ GG_INLINE void pool_columns(const bool nan, const gg_pool *q, const char *x, pat
         const float *from = (const float *)first + i;
         vf r = nothing;
         for (int64_t y = 0; y < height; y++, from = (const float *)((const char *)from + pitch))
-            r = pool_larger(nan, ld(from, n - i), r);
+            r = pool_both(kind, ld(from, n - i), r);
         st(most + i, r, n - i);
     }
 }
-/* The maxima of n windows of the columns' maxima. */
-GG_INLINE void pool_row(const bool nan, const gg_pool *q, const float *most, int64_t n, float *y) {
-    const vf nothing = vf_set1(pool_nothing(q));
+/* The averages or maxima of n windows, from those of the columns. */
+GG_INLINE void pool_row(const int kind, const gg_pool *q, const float *most, int64_t n, float *y) {
+    const vf nothing = pool_start(kind, q), scale = vf_set1(1.0f / (float)(q->k[0] * q->k[1]));
     const int64_t taps = q->k[0];
     const bool every = q->s[0] == 1;
     for (int64_t j = 0; j < n; j += VW) {
         vf r = nothing;
-        for (int64_t t = 0; every && t < taps; t++) r = pool_larger(nan, vf_load(most + j + t), r);
+        for (int64_t t = 0; every && t < taps; t++) r = pool_both(kind, vf_load(most + j + t), r);
         for (int64_t t = 0; !every && t < taps; t += 2) {
             vf even, odd;
             vf_load_pairs(most + 2 * j + t, &even, &odd);
-            r = pool_larger(nan, even, r);
-            if (t + 1 < taps) r = pool_larger(nan, odd, r);
+            r = pool_both(kind, even, r);
+            if (t + 1 < taps) r = pool_both(kind, odd, r);
         }
-        st(y + j, r, n - j);
+        st(y + j, kind == POOL_SUMS ? vf_mul(r, scale) : r, n - j);
     }
 }
 /* First the columns of as many rows as there is room for, then the windows: a load that crosses recent stores waits. */
-GG_INLINE int pool_near(const bool nan, const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
+GG_INLINE int pool_near(const int kind, const gg_work *w, ggml_tensor *dst, const gg_pool *q) {
     enum { ROOM = POOL_ROW + 2 * VW };                  /* vectors may begin at the last element */
     const ggml_tensor *x = q->x;
     const int64_t n = dst->ne[0], lead = q->p[0], pitch = gg_max(lead + x->ne[0], 2 * (n - 1) + q->k[0]) + 2 * VW;
     const int64_t most_rows = ROOM / pitch;
     _Alignas(64) float most[ROOM];
     float *to[ROOM / (2 * VW)];
-    for (int64_t i = 0; i < most_rows * pitch; i++) most[i] = pool_nothing(q);
+    for (int64_t i = 0; i < most_rows * pitch; i++) most[i] = kind == POOL_SUMS ? 0 : pool_nothing(q);
     for (int64_t u0, u1; gg_claim_chunk(w, gg_nrows(dst), 2048 / (x->ne[0] + 1) + 1, &u0, &u1);) {
         row_index at = nth_row(dst, u0);
         for (int64_t rows; u0 < u1; u0 += rows) {
@@ -282,11 +289,11 @@ GG_INLINE int pool_near(const bool nan, const gg_work *w, ggml_tensor *dst, cons
             for (int64_t r = 0; r < rows; r++, at = next_row(dst, at)) {
                 const int64_t top = at.i1 * q->s[1] - q->p[1];
                 const patch_range down = patch_inside(x->ne[1], top, 1, q->k[1]);
-                pool_columns(nan, q, (const char *)gg_row_ptr(x, 0, at.i2, at.i3),
+                pool_columns(kind, q, (const char *)gg_row_ptr(x, 0, at.i2, at.i3),
                              (patch_range){down.lo + top, down.hi + top}, most + r * pitch + lead);
                 to[r] = (float *)gg_row_ptr(dst, at.i1, at.i2, at.i3);
             }
-            for (int64_t r = 0; r < rows; r++) pool_row(nan, q, most + r * pitch, n, to[r]);
+            for (int64_t r = 0; r < rows; r++) pool_row(kind, q, most + r * pitch, n, to[r]);
         }
     }
     return GGML_STATUS_SUCCESS;
@@ -296,7 +303,9 @@ enum { POOL_PIECE = 1024 };     /* outputs of a long row at a time */
 static int pool_forward(const gg_work *w, ggml_tensor *dst) {
     const gg_pool q = gg_pool_of(dst);
     if (pool_halves(&q)) return pool_halve(w, dst, &q);
-    if (pool_is_near(&q)) return q.nan ? pool_near(true, w, dst, &q) : pool_near(false, w, dst, &q);
+    if (pool_is_near(&q) && q.kind == GGML_OP_POOL_AVG) return pool_near(POOL_SUMS, w, dst, &q);
+    if (pool_is_near(&q))
+        return q.nan ? pool_near(POOL_MAXIMA_NAN, w, dst, &q) : pool_near(POOL_MAXIMA, w, dst, &q);
     if (pool_is_pieces(&q)) return pool_pieces(w, dst, &q);
     patches v = pool_view(&q);
     if (pool_is_row(&q)) {
