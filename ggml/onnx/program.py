@@ -20,10 +20,11 @@ from .._graph.alloc import alloc_graph_once
 from .._owners import Owner, keep
 from . import expand, folding, host
 from .builder import Builder
+from .graph import numpy_type
 from .layout import Home
 from .opsets import ALIGN, aligned
 from .recording import Recipe, pattern_of, sized
-from .repeating import Ending, Repeat, Step, owned, signature
+from .repeating import Ending, Repeat, Step, outputs_of, signature
 from .replaying import graph_of, is_numbers, kind_of, names_of, result_tensor, shape_of
 from .rules import doubles
 from .signatures import require_types
@@ -41,6 +42,8 @@ from .values import (
     Parameter,
     Sequence,
     Tensor,
+    count,
+    is_float,
     place_of,
     require_held,
 )
@@ -57,6 +60,7 @@ TEXTS = set(
 MOVES = {"Concat", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 LAST = 3  # operators that only move elements: as many take less time on the host than another graph
 KNOWN = {Known, type(None)}
+LARGE = 1 << 13  # elements from which leaving the graph is worth the time
 ROOT = 64  # integer inputs of up to this many elements are read by value if they decide a shape
 
 
@@ -195,7 +199,7 @@ class Program(Owner):
             if ending.step is not None:
                 results.update(ending.step(results))
             if ending.ends:  # the caller may write into outputs
-                return [owned(results[n]) for n in program.outputs]
+                return outputs_of(results, ending)
             program, values = ending.rest, [results[n] for n in ending.rest.inputs]
 
     def again(self, values, last, changed):
@@ -331,6 +335,8 @@ class Lowering:
         rank = max(len(getattr(values[0], "shape", ())), 1) if node.op in ALONG and values else 0
         if rank:
             place_of(node.attr("axis", 0), rank)
+        if self.is_moved(node, values):
+            raise OnHost("integers take less time there than their conversion to floats")
         known = kinds <= KNOWN and node.op not in host.RANDOM
         if known and not sequences and (rule is None or "." not in node.op):  # the host knows ONNX's own domain
             try:
@@ -349,6 +355,15 @@ class Lowering:
             if isinstance(value, Feed):
                 require_held(value)
         return self.replace(node, expand.function(self, node, values))
+
+    def is_moved(self, node, values):
+        """Whether the only node of a program has large operands of integers, which take less time on the host."""
+        if len(self.program.nodes) > 1 or node.op not in host.OF_INTEGERS or self.builder.stays:
+            return False
+        types = [v.dtype for v in values if type(v) is Feed and count(v.shape) >= LARGE]
+        if types and node.op == "Cast":
+            types.append(numpy_type(node.attr("to"), str(node)))
+        return any(not is_float(t) for t in types)
 
     def rule_results(self, node, values):
         """What the rule of a node makes of values, a tuple."""

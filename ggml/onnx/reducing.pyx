@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Reductions of many rows of few elements in one pass, side by side: as several nodes, each reads and writes them all.
 
-And the ends of arrays of integers, which are asked for in every run."""
+And the ends of arrays of integers, which are asked for in every run, and sums and products along an axis of arrays."""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release
 from cpython.exc cimport PyErr_Clear
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 
 import numpy as np
 
@@ -96,9 +96,43 @@ cdef extern from *:
         *lo = least;
         *hi = most;
     }
+
+    // Sums or products of the entries of an axis up to each one (exclusive: but that one; reverse: from the last on)
+    #define GG_ACCUMULATE(NAME, TYPE)                                                                                  \
+        GG_VECTORS static void NAME(TYPE *restrict y, const TYPE *restrict x, size_t n, size_t inner, int product,     \
+                                    int exclusive, int reverse) {                                                      \
+            const ptrdiff_t step = reverse ? -(ptrdiff_t)inner : (ptrdiff_t)inner;                                     \
+            if (reverse) y += (n - 1) * inner, x += (n - 1) * inner;                                                   \
+            for (size_t k = 0; k < inner; k++) y[k] = exclusive ? (TYPE)product : x[k];                                \
+            if (!exclusive) x += step;                                                                                 \
+            if (inner == 1) {                                                                                          \
+                TYPE total = *y;                                                                                       \
+                if (product) for (size_t j = 1; j < n; j++, x += step) *(y += step) = total = total * *x;              \
+                else for (size_t j = 1; j < n; j++, x += step) *(y += step) = total = total + *x;                      \
+                return;                                                                                                \
+            }                                                                                                          \
+            for (size_t j = 1; j < n; j++, x += step) {                                                                \
+                const TYPE *before = y;                                                                                \
+                y += step;                                                                                             \
+                if (product) for (size_t k = 0; k < inner; k++) y[k] = before[k] * x[k];                               \
+                else for (size_t k = 0; k < inner; k++) y[k] = before[k] + x[k];                                       \
+            }                                                                                                          \
+        }
+    GG_ACCUMULATE(gg_accumulate_32, uint32_t)
+    GG_ACCUMULATE(gg_accumulate_64, uint64_t)
+    GG_ACCUMULATE(gg_accumulate_f32, float)
+    GG_ACCUMULATE(gg_accumulate_f64, double)
     """
     void gg_places(float* y, const float* x, size_t rows, size_t n, int last) noexcept nogil
     void gg_ends_64(const int64_t *x, size_t n, int64_t *lo, int64_t *hi)
+    void gg_accumulate_32(uint32_t* y, const uint32_t* x, size_t n, size_t inner, int product, int exclusive,
+                          int reverse) noexcept nogil
+    void gg_accumulate_64(uint64_t* y, const uint64_t* x, size_t n, size_t inner, int product, int exclusive,
+                          int reverse) noexcept nogil
+    void gg_accumulate_f32(float* y, const float* x, size_t n, size_t inner, int product, int exclusive,
+                           int reverse) noexcept nogil
+    void gg_accumulate_f64(double* y, const double* x, size_t n, size_t inner, int product, int exclusive,
+                           int reverse) noexcept nogil
     void gg_exponentials(float* y, size_t all, const float* x, size_t rows, size_t n) noexcept nogil
 
 cdef extern from "Python.h":
@@ -165,6 +199,35 @@ def ends_of(object array):
             return lo, hi
         PyErr_Clear()
     return int(array.min()), int(array.max())
+
+
+ctypedef fused number:      # signed integers as unsigned ones, which have the same sums and products
+    uint32_t
+    uint64_t
+    float
+    double
+
+
+def accumulate(number[:, :, ::1] y, const number[:, :, ::1] x, bint product, bint exclusive, bint reverse):
+    """Writes the sums, or products, of the entries of the middle axis of x up to each one into y, of the same shape.
+
+    Args:
+        exclusive: without the entry itself.
+        reverse: from the last one on.
+    """
+    cdef Py_ssize_t i
+    if not x.shape[0] * x.shape[1] * x.shape[2]:
+        return
+    with nogil:
+        for i in range(x.shape[0]):
+            if number is uint32_t:
+                gg_accumulate_32(&y[i, 0, 0], &x[i, 0, 0], x.shape[1], x.shape[2], product, exclusive, reverse)
+            elif number is uint64_t:
+                gg_accumulate_64(&y[i, 0, 0], &x[i, 0, 0], x.shape[1], x.shape[2], product, exclusive, reverse)
+            elif number is float:
+                gg_accumulate_f32(&y[i, 0, 0], &x[i, 0, 0], x.shape[1], x.shape[2], product, exclusive, reverse)
+            else:
+                gg_accumulate_f64(&y[i, 0, 0], &x[i, 0, 0], x.shape[1], x.shape[2], product, exclusive, reverse)
 
 
 LONGEST = GG_LONGEST

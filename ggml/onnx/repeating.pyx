@@ -8,7 +8,7 @@ results would be most.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release
 from cpython.exc cimport PyErr_Clear
-from cpython.ref cimport PyObject
+from cpython.ref cimport Py_REFCNT, PyObject
 from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from .transfer cimport Transfer, single
 
 from .reducing import ends_of
+from .transfer import COUNTS
 from .values import BOOL, EXACT, F32, I64, integer_range, is_integer
 
 cdef extern from "Python.h":
@@ -222,7 +223,7 @@ cdef class Repeat:
             if ending.step is not None:
                 found.update(ending.step(found))
             if ending.rest is None or ending.ends:  # the caller may write into outputs
-                return [found[name] if own else owned(found[name]) for name, own in ending.outputs]
+                return outputs_of(found, ending)
             program = ending.rest
             operands, here = [found[name] for name in program.inputs], program.following
             if here.plan is None or not here.fits(operands, len(operands)):
@@ -271,6 +272,21 @@ cdef class Repeat:
         for name, position in self.ending.passed:
             found[name] = operands[position]
         return found
+
+
+cpdef list outputs_of(dict found, Ending ending):
+    """The outputs among values by name, as values that nothing else refers to."""
+    cdef list outputs = []
+    cdef object value
+    for name, own in ending.outputs:
+        value = found[name]
+        outputs.append(value if own or is_free(value) else owned(value))
+    return outputs
+
+
+cdef bint is_free(object value) except -1:
+    """Whether an array has memory of its own, and only a dict and a variable of the caller refer to it."""
+    return COUNTS and type(value) is ndarray and Py_REFCNT(value) == 2 and value.base is None and value.flags.c_contiguous
 
 
 cpdef object owned(object value):

@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Scattering: elements of arrays that are replaced by others, or combined with them."""
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uintptr_t
+"""Gathering and scattering: elements of arrays that are taken, replaced by others, or combined with them."""
+from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy
 
 from .._core cimport ggml_tensor
@@ -53,6 +53,18 @@ cdef enum:              # numbered as KINDS of arrays/scatter.py
 ctypedef fused number:
     float
     double
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+
+ctypedef fused word:        # of as many bytes as an element
+    int8_t
+    int16_t
+    int32_t
+    int64_t
+
+ctypedef fused entry:
     int32_t
     int64_t
 
@@ -100,6 +112,35 @@ cdef Py_ssize_t combine(number[:, :, ::1] y, const int64_t[:, :, ::1] index, con
                     return (i * m + j) * inner + k
                 y[i, place, k] = combined(y[i, place, k], updates[i, j, k], kind)
     return -1
+
+
+cdef Py_ssize_t take(word[:, :, ::1] y, const word[:, :, ::1] x, const entry[:, :, ::1] index) noexcept nogil:
+    """Does what gather says."""
+    cdef Py_ssize_t m = index.shape[1], inner = index.shape[2], n = x.shape[1], i, j, k
+    cdef int64_t place
+    for i in range(index.shape[0]):
+        for j in range(m):
+            for k in range(inner):
+                place = index[i, j, k]
+                place += n if place < 0 else 0
+                if place < 0 or place >= n:
+                    return (i * m + j) * inner + k
+                y[i, j, k] = x[i, place, k]
+    return -1
+
+
+def gather(word[:, :, ::1] y, const word[:, :, ::1] x, const entry[:, :, ::1] index):
+    """Takes entries of the middle axis of x, whose outer and inner sizes are those of y and the index.
+
+    Args:
+        index: for each element of y the entry of its column; negative ones count from the end.
+    Returns:
+        As scatter.
+    """
+    cdef Py_ssize_t wrong
+    with nogil:
+        wrong = take(y, x, index)
+    return wrong
 
 
 def scatter(number[:, :, ::1] y, const int64_t[:, :, ::1] index, const number[:, :, ::1] updates, int kind):

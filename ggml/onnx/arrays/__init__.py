@@ -14,7 +14,7 @@ from typing import Any
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
 THREADS: ContextVar = ContextVar("threads", default=None)  # as many as an operator may use; None: one per usable CPU
-FAMILIES = ["columns", "labels", "linear", "svm", "ensemble", "text", "boxes", "deform", "scatter", "shapes", "parts"]
+FAMILIES = "columns labels linear svm ensemble text boxes deform scatter shapes parts whole".split()
 
 
 def available(threads):

@@ -243,8 +243,8 @@ def depth_to_space(b, node, x):
 @rule("Trilu")
 def trilu(b, node, x, k=None):
     k = int(b.known(k, np.zeros(())).reshape(()))
-    keep = (np.triu if node.attr("upper", 1) else np.tril)(np.ones(x.shape, bool), k)
-    return b.take(x, np.where(keep, np.arange(count(x.shape)).reshape(x.shape), -1))
+    keep = (np.triu if node.attr("upper", 1) else np.tril)(np.ones(x.shape[-2:], bool), k)
+    return b.select(b.constant(keep), x, b.full((), 0, x.dtype))
 
 
 rule("ReverseSequence")(

@@ -1,0 +1,149 @@
+"""Arithmetic along axes, and moving elements: operators that take less time on arrays of integers than in a graph.
+
+There, integers become floats and integers again; and some have results that no float represents.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..reducing import accumulate
+from ..values import place_of
+from . import operator
+
+
+def as_words(x, sign="i"):
+    """The elements of an array as integers of as many bytes; sign: "u" for unsigned ones."""
+    return x.view(f"{sign}{x.itemsize}")
+
+
+def around(shape, axis):
+    """A shape as that of three axes, of which an axis is the middle one."""
+    axis = place_of(axis, len(shape))
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def cumulated(node):
+    given = node.op == "CumProd", node.attr("exclusive", 0), node.attr("reverse", 0)
+
+    def function(x, axis):
+        plain = np.ascontiguousarray(x, np.float32 if x.dtype.itemsize < 4 else None)
+        numbers = plain if plain.dtype.kind == "f" else as_words(plain, "u")
+        y, shape = np.empty_like(numbers), around(x.shape, axis.item())
+        accumulate(y.reshape(shape), numbers.reshape(shape), *given)
+        return y.view(plain.dtype).astype(x.dtype, copy=False)
+
+    return function
+
+
+for name in ("CumSum", "CumProd"):
+    operator(name, "")(cumulated)
+
+
+@operator("Trilu", "")
+def trilu(node):
+    """A part of each matrix, and zeros: bytes that a mask leaves."""
+    upper = node.attr("upper", 1)
+
+    def function(x, k=None):
+        n, m, k = *x.shape[-2:], 0 if k is None else k.item()
+        below = np.tri(n, m, max(min(k - upper, m), -n), bool)
+        numbers = as_words(np.ascontiguousarray(x))
+        return (numbers & -(~below if upper else below).astype(numbers.dtype)).view(x.dtype)
+
+    return function
+
+
+@operator("ReverseSequence", "")
+def reverse_sequence(node):
+    batch, time = node.attr("batch_axis", 1), node.attr("time_axis", 0)
+
+    def function(x, lengths):
+        y = x.copy()
+        rows, reversed_rows = np.moveaxis(x, (batch, time), (0, 1)), np.moveaxis(y, (batch, time), (0, 1))
+        for row, other, n in zip(rows, reversed_rows, lengths.tolist()):
+            other[:n] = row[:n][::-1]
+        return y
+
+    return function
+
+
+@operator("OneHot", "")
+def one_hot(node):
+    """An array of one value, and another one at the places that an index means; those out of range mean none."""
+
+    def function(index, depth, values):
+        n, place = int(depth.item()), index.astype(np.int64).reshape(-1)
+        axis = node.attr("axis", -1) % (index.ndim + 1)
+        outer, inner = math.prod(index.shape[:axis]), math.prod(index.shape[axis:])
+        y = np.full((outer, n, inner), values[0], values.dtype)
+        place = np.where(place < 0, place + n, place)
+        lead, last = np.divmod(np.arange(place.size), max(inner, 1))
+        hot = (place >= 0) & (place < n)
+        y.reshape(-1)[((lead * n + place) * inner + last)[hot]] = values[1]
+        return y.reshape(*index.shape[:axis], n, *index.shape[axis:])
+
+    return function
+
+
+@operator("TensorScatter", "")
+def tensor_scatter(node):
+    """A copy of a cache with entries of an axis replaced from a place on, another for each entry of the first axis."""
+    circular, axis = node.attr("mode", "linear") == "circular", node.attr("axis", -2)
+
+    def function(x, updates, starts=None):
+        far = axis % x.ndim
+        rest = [s[:far] + s[far + 1 :] for s in (x.shape, updates.shape)]
+        n, m = x.shape[far], updates.shape[far]
+        if rest[0] != rest[1] or m > n or not far:
+            raise ValueError(f"updates of {list(updates.shape)} of an axis of a cache of {list(x.shape)}")
+        y = x.copy()
+        rows, sources = np.moveaxis(y, far, 1), np.moveaxis(updates, far, 1)
+        for i, start in enumerate([0] * len(x) if starts is None else starts.tolist()):
+            place = np.arange(start, start + m)
+            rows[i, place % n if circular else place] = sources[i]
+        return y
+
+    return function
+
+
+@operator("MaxUnpool", "")
+def max_unpool(node):
+    """Elements at places of a larger array, which has zeros elsewhere; a shape that is given may be larger still."""
+    kernel = node.attr("kernel_shape")
+    strides, pads = node.attr("strides", [1] * len(kernel)), node.attr("pads", [0] * 2 * len(kernel))
+
+    def function(x, index, dims=None):
+        sides = zip(x.shape[2:], kernel, strides, pads, pads[len(kernel) :])
+        shape = (*x.shape[:2], *((n - 1) * s - p - q + k for n, k, s, p, q in sides))
+        y = np.zeros(math.prod(shape), x.dtype)
+        y[index.reshape(-1)] = x.reshape(-1)
+        if dims is None or tuple(dims.tolist()) == shape:
+            return y.reshape(shape)
+        wide = np.zeros(dims.tolist(), x.dtype)
+        wide[tuple(map(slice, shape))] = y.reshape(shape)
+        return wide
+
+    return function
+
+
+@operator("CenterCropPad", "")
+def center_crop_pad(node):
+    """The middle of some axes, or zeros around them."""
+
+    def function(x, sizes):
+        axes = node.attr("axes") or range(x.ndim)
+        shape, source, target = list(x.shape), [slice(None)] * x.ndim, [slice(None)] * x.ndim
+        for axis, n in zip(axes, sizes.tolist()):
+            size = shape[axis]
+            start, shape[axis] = abs(size - n) // 2, n
+            (source if size > n else target)[axis] = slice(start, start + min(n, size))
+        if tuple(shape) == tuple(map(min, shape, x.shape)):
+            return x[tuple(source)]
+        y = np.zeros(shape, x.dtype)
+        y[tuple(target)] = x[tuple(source)]
+        return y
+
+    return function
