@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Boxes: those that overlap no better ones, and means of what is in them."""
+"""Boxes: those that overlap no better ones, and means and maxima of what is in them."""
 from libc.math cimport floor
 from libc.stdint cimport int64_t
 
@@ -180,3 +180,38 @@ def aligned(const number[:, :, :, ::1] x, const int64_t[::1] images, const doubl
                             y[b, c, i, k] = most(plane, first + i * m, second + k * n, m, n, columns)
                         else:
                             y[b, c, i, k] = mean(plane, first + i * m, second + k * n, m, n, columns)
+
+
+cdef number largest(const number* x, int64_t first_row, int64_t end_row, int64_t first, int64_t end,
+                    Py_ssize_t width) noexcept nogil:
+    """The greatest element of a part of a plane, NaN if one is; 0 if there is none."""
+    cdef int64_t i, k
+    cdef number value, best = x[first_row * width + first] if first_row < end_row and first < end else 0
+    for i in range(first_row, end_row):
+        for k in range(first, end):
+            value = x[i * width + k]
+            if value > best or value != value:
+                best = value
+    return best
+
+
+def pooled(const number[:, :, :, ::1] x, const int64_t[::1] images, const int64_t[:, :, ::1] rows,
+           const int64_t[:, :, ::1] columns, number[:, :, :, ::1] y):
+    """Maxima of parts of images.
+
+    Args:
+        x: images (n, channels, rows, columns).
+        images: for each box the number of its image, which must exist.
+        rows, columns: for each bin of a box where it begins and ends, which images must have: (boxes, bins, 2).
+        y: the result (boxes, channels, bins, bins).
+    """
+    cdef Py_ssize_t b, c, i, k
+    if not y.shape[1] * x.shape[2] * x.shape[3]:
+        return
+    with nogil:
+        for b in range(y.shape[0]):
+            for c in range(y.shape[1]):
+                for i in range(y.shape[2]):
+                    for k in range(y.shape[3]):
+                        y[b, c, i, k] = largest(&x[images[b], c, 0, 0], rows[b, i, 0], rows[b, i, 1],
+                                                columns[b, k, 0], columns[b, k, 1], x.shape[3])

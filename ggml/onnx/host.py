@@ -379,6 +379,7 @@ DIRECT = {
     "BitwiseOr": np.bitwise_or,
     "BitwiseXor": np.bitwise_xor,
     "BitwiseNot": np.invert,
+    "Det": np.linalg.det,
     "NonZero": non_zero,
     "Range": ranged,
     "Sum": lambda *values: functools.reduce(np.add, values),

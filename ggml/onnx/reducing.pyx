@@ -4,7 +4,7 @@
 And the ends of arrays of integers, which are asked for in every run, and sums and products along an axis of arrays."""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release
 from cpython.exc cimport PyErr_Clear
-from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 
 import numpy as np
 
@@ -180,6 +180,22 @@ cdef void run_exponentials(ggml_tensor* dst, int ith, int nth, void* _data) noex
     run(dst, ith, nth, EXPONENTIATED)
 
 
+cdef void run_accumulate(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
+    """Sums or products along the middle axis of the operand (inner, n, outer), as `accumulate`; data: the three flags.
+
+    It is contiguous and F32. Tensors that do not fit are left alone.
+    """
+    cdef const int32_t* flags = <const int32_t*>data
+    cdef const ggml_tensor* t = dst.src[0]
+    cdef Py_ssize_t i = ith, inner = t.ne[0], n = t.ne[1], size = inner * n
+    if dst.ne[0] != inner or dst.ne[1] != n or dst.ne[2] != t.ne[2] or t.ne[3] != 1 or dst.ne[3] != 1 or not size:
+        return
+    while i < t.ne[2]:
+        gg_accumulate_f32(<float*>dst.data + i * size, <const float*>t.data + i * size, n, inner, flags[0], flags[1],
+                          flags[2])
+        i += nth
+
+
 cdef void run_first(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
     run(dst, ith, nth, FIRST)
 
@@ -233,4 +249,5 @@ def accumulate(number[:, :, ::1] y, const number[:, :, ::1] x, bint product, bin
 LONGEST = GG_LONGEST
 SQUARES = <uintptr_t>&run_squares           # addresses for ggml.ext.compiled
 MAGNITUDES_OF, EXPONENTIALS = <uintptr_t>&run_magnitudes, <uintptr_t>&run_exponentials
+ACCUMULATE = <uintptr_t>&run_accumulate
 FIRST_PLACES, LAST_PLACES = <uintptr_t>&run_first, <uintptr_t>&run_last

@@ -110,7 +110,10 @@ cdef Py_ssize_t combine(number[:, :, ::1] y, const int64_t[:, :, ::1] index, con
                 place += n if place < 0 else 0
                 if place < 0 or place >= n:
                     return (i * m + j) * inner + k
-                y[i, place, k] = combined(y[i, place, k], updates[i, j, k], kind)
+                if kind == NONE:
+                    y[i, place, k] = updates[i, j, k]
+                else:
+                    y[i, place, k] = combined(y[i, place, k], updates[i, j, k], kind)
     return -1
 
 
@@ -158,6 +161,69 @@ def scatter(number[:, :, ::1] y, const int64_t[:, :, ::1] index, const number[:,
     with nogil:
         wrong = combine(y, index, updates, kind)
     return wrong
+
+
+def scatter_rows(number[:, ::1] y, const int64_t[::1] place, const number[:, ::1] updates, int kind):
+    """Combines the rows of y at places, which it has, with those of updates, in their order; kind: as scatter."""
+    cdef Py_ssize_t j, k, width = updates.shape[1]
+    cdef int32_t row = 0
+    if not width or updates.shape[0] < place.shape[0] or y.shape[1] != width:
+        return
+    with nogil:
+        for j in range(place.shape[0]):
+            if kind == NONE:
+                memcpy(&y[place[j], 0], &updates[j, 0], width * sizeof(number))
+            elif number is float:
+                gg_scatter_rows(&y[place[j], 0], &row, &updates[j, 0], 1, width, 0, 1, kind)
+            else:
+                for k in range(width):
+                    y[place[j], k] = combined(y[place[j], k], updates[j, k], kind)
+
+
+cdef Py_ssize_t number_places(int64_t[:, ::1] y, const int64_t[:, :, ::1] index, const int64_t[::1] sizes) noexcept nogil:
+    """Does what places says."""
+    cdef Py_ssize_t i, j, k, depth = index.shape[2]
+    cdef int64_t place, total
+    for i in range(index.shape[0]):
+        for j in range(index.shape[1]):
+            total = i
+            for k in range(depth):
+                place = index[i, j, k]
+                place += sizes[k] if place < 0 else 0
+                if place < 0 or place >= sizes[k]:
+                    return (i * index.shape[1] + j) * depth + k
+                total = total * sizes[k] + place
+            y[i, j] = total
+    return -1
+
+
+def places(int64_t[:, ::1] y, const int64_t[:, :, ::1] index, const int64_t[::1] sizes):
+    """Writes the numbers of the slices that an index (batches, slices, axes) of axes of some sizes means into y.
+
+    Those of a batch follow those of the batches before; negative entries count from the end. Returns as scatter.
+    """
+    cdef Py_ssize_t wrong
+    if sizes.shape[0] != index.shape[2]:
+        raise ValueError(f"places: {sizes.shape[0]} sizes for {index.shape[2]} axes")
+    with nogil:
+        wrong = number_places(y, index, sizes)
+    return wrong
+
+
+def mark(word[:, :, ::1] y, const int64_t[:, ::1] index, const word[::1] value):
+    """Writes a value into one entry of the middle axis of y for each of its columns, if the axis has that entry.
+
+    index: (outer, inner) the entries; negative ones count from the end.
+    """
+    cdef Py_ssize_t i, k, n = y.shape[1]
+    cdef int64_t place
+    with nogil:
+        for i in range(index.shape[0]):
+            for k in range(index.shape[1]):
+                place = index[i, k]
+                place += n if place < 0 else 0
+                if 0 <= place < n:
+                    y[i, place, k] = value[0]
 
 
 cdef void run(ggml_tensor* dst, int ith, int nth, int kind) noexcept nogil:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..boxes import aligned, choice
+from ..boxes import aligned, choice, pooled
 from . import operator
 
 
@@ -35,6 +35,13 @@ def non_max_suppression(node):
     return function
 
 
+def numbers_of_images(images, n):
+    """The numbers of the images that boxes are in, of n; negative ones count from the end."""
+    if ((images < -n) | (images >= n)).any():
+        raise IndexError(f"boxes are in the images {images.min()} to {images.max()} of {n}")
+    return (images.astype(np.int64) + n) % max(n, 1)
+
+
 @operator("RoiAlign", "")
 def roi_align(node):
     """Means (or maxima) of samples of each bin of a box, which are interpolated between four elements."""
@@ -47,9 +54,8 @@ def roi_align(node):
         if images.shape != boxes.shape[:1] or boxes.shape[1:] != (4,):
             given = f"{list(boxes.shape)}, of images {list(images.shape)}"
             raise ValueError(f"boxes are {given}: need [n, 4], [n]")
-        n, plain = len(x), np.ascontiguousarray(x, x.dtype if x.dtype == np.float64 else np.float32)
-        if ((images < -n) | (images >= n)).any():
-            raise IndexError(f"boxes are in the images {images.min()} to {images.max()} of {n}")
+        plain = np.ascontiguousarray(x, x.dtype if x.dtype == np.float64 else np.float32)
+        images = numbers_of_images(images, len(x))
         corners = (boxes.astype(np.float64) * node.attr("spatial_scale", 1.0)).reshape(-1, 2, 2)[..., ::-1]
         starts = corners[:, 0] - half / 2  # of rows, then of columns
         lengths = np.maximum(corners[:, 1] - half / 2 - starts, -np.inf if half else 1)
@@ -58,7 +64,7 @@ def roi_align(node):
         if y.size and x.size:
             places = np.ascontiguousarray(np.stack([starts, lengths], 1))
             counts = np.ascontiguousarray(counts, np.int64)
-            aligned(plain, (images.astype(np.int64) + n) % n, places, counts, greatest, y)
+            aligned(plain, images, places, counts, greatest, y)
         return y.astype(x.dtype, copy=False)
 
     return function
@@ -67,19 +73,22 @@ def roi_align(node):
 @operator("MaxRoiPool", "")
 def max_roi_pool(node):
     """The maximum of each bin of a box, of which each row is the number of an image and its corners; 0 for no bin."""
-    size, ones = node.attr("pooled_shape"), np.ones(2)
+    size = node.attr("pooled_shape")
 
     def function(x, boxes):
-        y = np.zeros((len(boxes), x.shape[1], *size), x.dtype)
+        plain = np.ascontiguousarray(x, x.dtype if x.dtype == np.float64 else np.float32)
+        images = numbers_of_images(boxes[:, 0], len(x))
         corners = np.floor(boxes[:, 1:] * node.attr("spatial_scale", 1.0) + 0.5).reshape(-1, 2, 2)[..., ::-1]
-        for i, (first, last) in enumerate(corners):
-            lengths = np.maximum(last - first + 1, 1)
-            for place in np.ndindex(*size):
-                start, end = first + np.floor(place * lengths / size), first + np.ceil((place + ones) * lengths / size)
-                rows, columns = (slice(*np.clip(ends, 0, n).astype(int)) for *ends, n in zip(start, end, x.shape[2:]))
-                part = x[int(boxes[i, 0]), :, rows, columns]
-                if part.size:
-                    y[i, :, place[0], place[1]] = part.max((1, 2))
-        return y
+        starts = corners[:, 0]
+        lengths, ends = np.maximum(corners[:, 1] - starts + 1, 1), []
+        for k, n in enumerate(size):
+            step, place = lengths[:, k, None], np.arange(n)
+            found = (
+                np.stack([np.floor(place * step / n), np.ceil((place + 1.0) * step / n)], 2) + starts[:, k, None, None]
+            )
+            ends.append(np.clip(np.nan_to_num(found), 0, x.shape[2 + k]).astype(np.int64))
+        y = np.zeros((len(boxes), x.shape[1], *size), plain.dtype)
+        pooled(plain, images, *ends, y)
+        return y.astype(x.dtype, copy=False)
 
     return function

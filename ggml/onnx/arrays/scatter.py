@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..scattering import gather, scatter
+from ..scattering import gather, places, scatter, scatter_rows
 from ..values import place_of
 from . import operator
 from .whole import around, as_words
@@ -16,25 +16,39 @@ COMPILED = {np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64)}  
 UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
+def compiled(reduction, *arrays):
+    """The arrays as compiled code combines them, if it does: those that only move as integers of as many bytes."""
+    dtype = arrays[0].dtype
+    if any(a.dtype != dtype for a in arrays):
+        return None
+    moved = [as_words(a) for a in arrays] if reduction == "none" and not dtype.hasobject else None
+    return arrays if dtype in COMPILED else moved
+
+
 def scattered(node, x, place, updates):
     """A copy of x (rows, width) whose rows at places are replaced by, or combined with, those of updates."""
     y, reduction = x.copy(), node.attr("reduction", "none")
-    if reduction == "none":
+    known = compiled(reduction, y, np.ascontiguousarray(updates))
+    if known:
+        scatter_rows(known[0], place, known[1], KINDS.index(reduction))
+    elif reduction == "none":
         y[place] = updates
-    elif y.shape[1] < 8:
-        flat = place[:, None] * y.shape[1] + np.arange(y.shape[1])
-        UFUNCS[reduction].at(y.reshape(-1), flat.ravel(), updates.ravel())
-    elif len(place):  # the updates of a row are combined first
-        order = np.argsort(place, kind="stable")
-        rows, first = np.unique(place[order], return_index=True)
-        y[rows] = UFUNCS[reduction](y[rows], UFUNCS[reduction].reduceat(updates[order], first, axis=0))
+    else:
+        UFUNCS[reduction].at(y, place, updates)
     return y
 
 
-def positions(x, index):
-    """Numbers of the slices of x that an index of its first axes means, an array for each; negative ones count back."""
-    parts = [np.where(i < 0, i + n, i) for i, n in zip(index, x.shape)]
-    return np.ravel_multi_index(np.broadcast_arrays(*parts), x.shape[: len(parts)]).reshape(-1)
+def numbered(x, index, batch=0):
+    """The numbers of the slices of x that an index of axes, behind some of a batch, means."""
+    depth = index.shape[-1]
+    shape = math.prod(index.shape[:batch]), math.prod(index.shape[batch:-1]), depth
+    y, sizes = np.empty(shape[:2], np.int64), np.array(x.shape[batch : batch + depth], np.int64)
+    if len(sizes) < depth or x.shape[:batch] != index.shape[:batch]:
+        raise ValueError(f"an index of {list(index.shape)} for an array of {list(x.shape)}")
+    wrong = places(y, np.ascontiguousarray(index, np.int64).reshape(shape), sizes)
+    if wrong >= 0:
+        raise ValueError(f"index {index.reshape(-1)[wrong]} of an axis of {sizes[wrong % depth]} entries")
+    return y.reshape(-1)
 
 
 def along(index, axis):
@@ -84,12 +98,9 @@ def gather_nd(node):
     batch = node.attr("batch_dims", 0)
 
     def function(x, index):
-        depth = index.shape[-1]
-        grid = np.ogrid[tuple(map(slice, index.shape[:batch]))] if batch else []
-        axes = [g.reshape(*g.shape, *[1] * (index.ndim - 1 - batch)) for g in grid]
-        place = positions(x, [*axes, *(index[..., k] for k in range(depth))])
-        rows = x.reshape(-1, math.prod(x.shape[batch + depth :]))
-        return rows.take(place, 0).reshape(*index.shape[:-1], *x.shape[batch + depth :])
+        shape = x.shape[batch + index.shape[-1] :]
+        rows = x.reshape(math.prod(x.shape[: x.ndim - len(shape)]), math.prod(shape))
+        return rows.take(numbered(x, index, batch), 0).reshape(*index.shape[:-1], *shape)
 
     return function
 
@@ -101,18 +112,15 @@ def scatter_elements(node):
         axis = place_of(node.attr("axis", 0), x.ndim)
         if index.shape != updates.shape:
             raise ValueError(f"an index of {list(index.shape)} for updates of {list(updates.shape)}")
-        if updates.dtype != x.dtype or x.dtype not in COMPILED and (reduction != "none" or x.dtype == object):
-            place = positions(x, along(index, axis))
-            return scattered(node, x.reshape(-1, 1), place, updates.reshape(-1, 1)).reshape(x.shape)
         y = x.copy()
         inside = beside(y, index, axis)
         part, index = np.ascontiguousarray(inside), np.ascontiguousarray(index, np.int64)
+        known = compiled(reduction, part, np.ascontiguousarray(updates))
+        if not known:
+            place = np.ravel_multi_index(along(np.where(index < 0, index + x.shape[axis], index), axis), x.shape)
+            return scattered(node, x.reshape(-1, 1), place.reshape(-1), updates.reshape(-1, 1)).reshape(x.shape)
         before, after = parted(part, index, axis)
-        numbers = [part, np.ascontiguousarray(updates)]
-        numbers = numbers if x.dtype in COMPILED else list(map(as_words, numbers))
-        wrong = scatter(
-            numbers[0].reshape(before), index.reshape(after), numbers[1].reshape(after), KINDS.index(reduction)
-        )
+        wrong = scatter(known[0].reshape(before), index.reshape(after), known[1].reshape(after), KINDS.index(reduction))
         require_entries(index, wrong, x.shape[axis])
         if part is not inside:
             inside[...] = part
@@ -129,8 +137,8 @@ for name in ("ScatterElements", "Scatter"):
 def scatter_nd(node):
     def function(x, index, updates):
         depth = index.shape[-1]
-        width = math.prod(x.shape[depth:])
-        place = positions(x, [index[..., k] for k in range(depth)])
-        return scattered(node, x.reshape(-1, width), place, updates.reshape(-1, width)).reshape(x.shape)
+        n, width = math.prod(index.shape[:-1]), math.prod(x.shape[depth:])
+        rows = x.reshape(math.prod(x.shape[:depth]), width)
+        return scattered(node, rows, numbered(x, index), updates.reshape(n, width)).reshape(x.shape)
 
     return function

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from ..reducing import accumulate
+from ..scattering import mark, scatter
 from ..values import place_of
 from . import operator
 
@@ -75,15 +76,12 @@ def one_hot(node):
     """An array of one value, and another one at the places that an index means; those out of range mean none."""
 
     def function(index, depth, values):
-        n, place = int(depth.item()), index.astype(np.int64).reshape(-1)
-        axis = node.attr("axis", -1) % (index.ndim + 1)
-        outer, inner = math.prod(index.shape[:axis]), math.prod(index.shape[axis:])
-        y = np.full((outer, n, inner), values[0], values.dtype)
-        place = np.where(place < 0, place + n, place)
-        lead, last = np.divmod(np.arange(place.size), max(inner, 1))
-        hot = (place >= 0) & (place < n)
-        y.reshape(-1)[((lead * n + place) * inner + last)[hot]] = values[1]
-        return y.reshape(*index.shape[:axis], n, *index.shape[axis:])
+        n, axis = int(depth.item()), node.attr("axis", -1) % (index.ndim + 1)
+        shape = math.prod(index.shape[:axis]), math.prod(index.shape[axis:])
+        y = np.full((*index.shape[:axis], n, *index.shape[axis:]), values[0], values.dtype)
+        place = np.ascontiguousarray(index, np.int64).reshape(shape)
+        mark(as_words(y).reshape(shape[0], n, shape[1]), place, as_words(values[1:]))
+        return y
 
     return function
 
@@ -118,12 +116,14 @@ def max_unpool(node):
     def function(x, index, dims=None):
         sides = zip(x.shape[2:], kernel, strides, pads, pads[len(kernel) :])
         shape = (*x.shape[:2], *((n - 1) * s - p - q + k for n, k, s, p, q in sides))
-        y = np.zeros(math.prod(shape), x.dtype)
-        y[index.reshape(-1)] = x.reshape(-1)
+        y, n = np.zeros(shape, x.dtype), math.prod(shape)
+        operands = as_words(y).reshape(1, n, 1), index.reshape(1, -1, 1), as_words(x).reshape(1, -1, 1)
+        if scatter(*map(np.ascontiguousarray, operands), 0) >= 0:
+            raise ValueError(f"places beyond the {n} elements of {list(shape)}")
         if dims is None or tuple(dims.tolist()) == shape:
-            return y.reshape(shape)
+            return y
         wide = np.zeros(dims.tolist(), x.dtype)
-        wide[tuple(map(slice, shape))] = y.reshape(shape)
+        wide[tuple(map(slice, shape))] = y
         return wide
 
     return function

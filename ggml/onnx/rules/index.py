@@ -4,9 +4,10 @@ import numpy as np
 
 from ..layout import SHARED
 from ..recording import ggml
-from ..reducing import FIRST_PLACES, LAST_PLACES
+from ..reducing import ACCUMULATE, FIRST_PLACES, LAST_PLACES
+from ..replaying import compiled_node
 from ..scattering import FUNCTIONS as SCATTER
-from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, floats, is_integer, place_of
+from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, extents, floats, is_integer, place_of
 from . import rule
 
 MANY = 1 << 13  # elements from which leaving the graph is worth the time
@@ -241,33 +242,13 @@ def top_k(b, node, x, k=None):
 
 @rule("CumSum", "CumProd")
 def cumulated(b, node, x, axis):
-    axis = place_of(b.ints(axis)[0], len(x.shape))
-    function, start = (cumsum, 0) if node.op == "CumSum" else (cumprod, 1)
-    y = b.move(x, axis, -1)
-    y = b.flip(y, -1) if node.attr("reverse", 0) else y
-    y = function(b, shifted(b, y, 1, start) if node.attr("exclusive", 0) else y)
-    y = b.flip(y, -1) if node.attr("reverse", 0) else y
-    return b.move(y, -1, axis)
-
-
-def shifted(b, x, far, fill):
-    """The entries of the last axis moved to higher places; the first ones get a number."""
-    n = x.shape[-1]
-    far = min(far, n)
-    return b.concat([b.full((*x.shape[:-1], far), fill, x.dtype), b.slice(x, -1, 0, n - far)], -1)
-
-
-def cumsum(b, x):
-    """The sums of all entries of the last axis up to each one."""
-    n = x.shape[-1]
+    axis, product = place_of(b.ints(axis)[0], len(x.shape)), node.op == "CumProd"
+    if product:
+        floats(x)
+    n, shape = x.shape[axis], (count(x.shape[:axis]), x.shape[axis], count(x.shape[axis + 1 :]))
     bounds = x.bounds and (min(x.bounds[0] * n, 0), max(x.bounds[1] * n, 0))
-    return b.like(ggml.ggml_cumsum(b.ctx, b.contiguous(x).t), x.shape, x.dtype, bounds)
-
-
-def cumprod(b, x):
-    """The same for products, in log2(n) steps that double the distance."""
-    floats(x)
-    far = 1
-    while far < x.shape[-1]:
-        x, far = b.mul(x, shifted(b, x, far, 1)), 2 * far
-    return x
+    flags = np.array([product, node.attr("exclusive", 0), node.attr("reverse", 0)], np.int32)
+    tasks = ggml.GGML_N_TASKS_MAX if count(shape) >= SHARED else 1
+    operand = b.contiguous(b.reshape(x, shape)).t
+    t = b.call(compiled_node, ggml.GGML_TYPE_F32, *extents(shape), ACCUMULATE, tasks, flags, operand)
+    return b.reshape(b.like(t, shape, x.dtype, bounds), x.shape)
