@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Boxes: those that overlap no better ones, and means and maxima of what is in them."""
-from libc.math cimport floor
+from libc.math cimport ceil, floor
 from libc.stdint cimport int64_t
 
 import numpy as np
@@ -41,16 +41,19 @@ cdef extern from *:
                      float share) noexcept nogil
 
 
-cdef Py_ssize_t choose(const float[:, ::1] places, float share, int64_t[::1] chosen,
-                       float[:, ::1] others) noexcept nogil:
-    """Does what choice says; returns how many boxes are chosen, and makes others their corners and areas."""
-    cdef Py_ssize_t i, k, most = chosen.shape[0], n = 0
+cdef Py_ssize_t choose(const float[:, ::1] places, const float[::1] scores, const int64_t[::1] order, float share,
+                       float least, int64_t* chosen, Py_ssize_t most, float[:, ::1] others) noexcept nogil:
+    """The boxes of one class, as suppressed says; returns their number, and makes others their corners and areas."""
+    cdef Py_ssize_t i, k, rank, n = 0
     cdef float area
-    for i in range(places.shape[0]):
+    for rank in range(order.shape[0]):
+        i = order[rank]
         if n == most:
             break
+        if not scores[i] > least and least == least:
+            continue
         area = (places[i, 2] - places[i, 0]) * (places[i, 3] - places[i, 1])
-        if gg_overlaps(&places[i, 0], area, &others[0, 0], most, n, share):
+        if gg_overlaps(&places[i, 0], area, &others[0, 0], others.shape[1], n, share):
             continue
         chosen[n] = i
         for k in range(4):
@@ -60,27 +63,36 @@ cdef Py_ssize_t choose(const float[:, ::1] places, float share, int64_t[::1] cho
     return n
 
 
-def choice(const float[:, ::1] places, Py_ssize_t most, float share):
-    """The boxes that overlap no better chosen one by more than a share of their union.
+def suppressed(const float[:, :, ::1] places, const float[:, :, ::1] scores, const int64_t[:, :, ::1] order,
+               Py_ssize_t most, float share, float least):
+    """The boxes of each class that overlap no better chosen one of it by more than a share of their union.
 
     Args:
-        places: boxes (n, 4), the best one first: smallest y, smallest x, largest y, largest x.
-        most: the greatest number of boxes to choose.
+        places: boxes (batches, n, 4): smallest y, smallest x, largest y, largest x.
+        scores, order: (batches, classes, n) of each box, and the numbers of boxes with the best one first.
+        most: the greatest number of boxes of a class to choose.
         share: what the intersection of two boxes may have of their union.
+        least: scores that are not above it are not chosen; NaN: all are.
     Returns:
-        Their numbers, ascending.
+        Rows of the numbers of a batch, a class and a box.
     """
-    if places.shape[1] < 4:
-        raise ValueError(f"choice: the boxes have {places.shape[1]} columns: need 4")
-    chosen = np.empty(min(places.shape[0], max(most, 0)), np.int64)
-    if not chosen.size:
-        return chosen
-    cdef int64_t[::1] numbers = chosen
-    cdef float[:, ::1] others = np.empty((5, chosen.size), np.float32)
-    cdef Py_ssize_t n
+    cdef Py_ssize_t i, j, k, n, total = 0, m = min(places.shape[1], max(most, 0))
+    if places.shape[0] != scores.shape[0] or places.shape[1] != scores.shape[2] or places.shape[2] != 4:
+        raise ValueError(f"boxes {list(places.shape)[:3]} do not fit scores {list(scores.shape)[:3]}")
+    found = np.empty((scores.shape[0] * scores.shape[1] * m, 3), np.int64)
+    if not found.size:
+        return found
+    cdef int64_t[:, ::1] rows = found
+    cdef int64_t[::1] chosen = np.empty(m, np.int64)
+    cdef float[:, ::1] others = np.empty((5, m), np.float32)
     with nogil:
-        n = choose(places, share, numbers, others)
-    return chosen[:n]
+        for i in range(scores.shape[0]):
+            for j in range(scores.shape[1]):
+                n = choose(places[i], scores[i, j], order[i, j], share, least, &chosen[0], m, others)
+                for k in range(n):
+                    rows[total, 0], rows[total, 1], rows[total, 2] = i, j, chosen[k]
+                    total += 1
+    return found[:total].copy()
 
 
 ctypedef fused number:
@@ -148,32 +160,51 @@ cdef number most(const number* x, const Sample* rows, const Sample* columns, Py_
     return best
 
 
-def aligned(const number[:, :, :, ::1] x, const int64_t[::1] images, const double[:, :, ::1] boxes,
-            const int64_t[:, ::1] counts, bint greatest, number[:, :, :, ::1] y):
+cdef int require_images(const int64_t[::1] images, Py_ssize_t n) except -1:
+    """Raises an error unless all boxes are in one of n images; negative numbers count from the end."""
+    cdef Py_ssize_t i
+    for i in range(images.shape[0]):
+        if not -n <= images[i] < n:
+            raise IndexError(f"a box is in image {images[i]} of {n}")
+    return 0
+
+
+cdef Py_ssize_t samples_of(double length, Py_ssize_t bins, Py_ssize_t given) noexcept nogil:
+    """How many samples a bin has along an axis of a box: as many as elements, unless a number is given."""
+    cdef double count = ceil(gg_ratio(length, bins))
+    return given if given else <Py_ssize_t>min(count, 2147483648.0) if count > 0 else 0
+
+
+def aligned(const number[:, :, :, ::1] x, const int64_t[::1] images, const double[:, :, ::1] boxes, Py_ssize_t given,
+            bint greatest, number[:, :, :, ::1] y):
     """Means, or maxima, of samples of each bin of boxes.
 
     Args:
         x: images (n, channels, rows, columns), of one element or more.
-        images: for each box the number of its image, which must exist.
+        images: for each box the number of its image.
         boxes: where they begin and their lengths: (boxes, 2, 2), of rows first.
-        counts: samples of a bin along each axis: (boxes, 2).
+        given: samples of a bin along each axis; 0: as many as elements.
         greatest: whether maxima are wanted.
         y: the result (boxes, channels, bins, bins).
     """
     cdef Py_ssize_t height = y.shape[2], wide = y.shape[3], rows = x.shape[2], columns = x.shape[3], b, c, i, k, m, n
+    cdef Py_ssize_t size = 1
     cdef const number* plane
-    size = 0 if not y.shape[0] else int(np.max(counts, 0).dot([height, wide]))
-    cdef char[::1] held = np.empty(max(size, 1) * sizeof(Sample), np.byte)
+    require_images(images, x.shape[0])
+    for b in range(y.shape[0]):
+        m, n = samples_of(boxes[b, 1, 0], height, given), samples_of(boxes[b, 1, 1], wide, given)
+        size = max(size, m * height + n * wide)
+    cdef char[::1] held = np.empty(size * sizeof(Sample), np.byte)
     cdef Sample* first = <Sample*>&held[0]
     cdef Sample* second
     with nogil:
         for b in range(y.shape[0]):
-            m, n = counts[b, 0], counts[b, 1]
+            m, n = samples_of(boxes[b, 1, 0], height, given), samples_of(boxes[b, 1, 1], wide, given)
             second = first + m * height
             sample(first, boxes[b, 0, 0], boxes[b, 1, 0], rows, height, m)
             sample(second, boxes[b, 0, 1], boxes[b, 1, 1], columns, wide, n)
             for c in range(y.shape[1]):
-                plane = &x[images[b], c, 0, 0]
+                plane = &x[images[b] + (x.shape[0] if images[b] < 0 else 0), c, 0, 0]
                 for i in range(height):
                     for k in range(wide):
                         if greatest:
@@ -182,36 +213,41 @@ def aligned(const number[:, :, :, ::1] x, const int64_t[::1] images, const doubl
                             y[b, c, i, k] = mean(plane, first + i * m, second + k * n, m, n, columns)
 
 
-cdef number largest(const number* x, int64_t first_row, int64_t end_row, int64_t first, int64_t end,
+cdef number largest(const number* x, Py_ssize_t upper, Py_ssize_t lower, Py_ssize_t left, Py_ssize_t right,
                     Py_ssize_t width) noexcept nogil:
     """The greatest element of a part of a plane, NaN if one is; 0 if there is none."""
-    cdef int64_t i, k
-    cdef number value, best = x[first_row * width + first] if first_row < end_row and first < end else 0
-    for i in range(first_row, end_row):
-        for k in range(first, end):
+    cdef Py_ssize_t i, k
+    cdef number value, best = x[upper * width + left] if upper < lower and left < right else 0
+    for i in range(upper, lower):
+        for k in range(left, right):
             value = x[i * width + k]
             if value > best or value != value:
                 best = value
     return best
 
 
-def pooled(const number[:, :, :, ::1] x, const int64_t[::1] images, const int64_t[:, :, ::1] rows,
-           const int64_t[:, :, ::1] columns, number[:, :, :, ::1] y):
-    """Maxima of parts of images.
+cdef inline Py_ssize_t within(double place, Py_ssize_t n) noexcept nogil:
+    """A place limited to those of an axis and its end."""
+    return <Py_ssize_t>min(place, n) if place > 0 else 0
 
-    Args:
-        x: images (n, channels, rows, columns).
-        images: for each box the number of its image, which must exist.
-        rows, columns: for each bin of a box where it begins and ends, which images must have: (boxes, bins, 2).
-        y: the result (boxes, channels, bins, bins).
-    """
-    cdef Py_ssize_t b, c, i, k
+
+def pooled(const number[:, :, :, ::1] x, const int64_t[::1] images, const double[:, :, ::1] boxes,
+           number[:, :, :, ::1] y):
+    """Maxima of the elements that each bin of boxes has a part of; the arguments are those of aligned."""
+    cdef Py_ssize_t b, c, i, k, upper, lower, left, right, height = y.shape[2], wide = y.shape[3]
+    cdef double tall, broad
+    require_images(images, x.shape[0])
     if not y.shape[1] * x.shape[2] * x.shape[3]:
         return
     with nogil:
         for b in range(y.shape[0]):
-            for c in range(y.shape[1]):
-                for i in range(y.shape[2]):
-                    for k in range(y.shape[3]):
-                        y[b, c, i, k] = largest(&x[images[b], c, 0, 0], rows[b, i, 0], rows[b, i, 1],
-                                                columns[b, k, 0], columns[b, k, 1], x.shape[3])
+            tall, broad = boxes[b, 1, 0], boxes[b, 1, 1]
+            for i in range(height):
+                upper = within(boxes[b, 0, 0] + floor(gg_ratio(i * tall, height)), x.shape[2])
+                lower = within(boxes[b, 0, 0] + ceil(gg_ratio((i + 1) * tall, height)), x.shape[2])
+                for k in range(wide):
+                    left = within(boxes[b, 0, 1] + floor(gg_ratio(k * broad, wide)), x.shape[3])
+                    right = within(boxes[b, 0, 1] + ceil(gg_ratio((k + 1) * broad, wide)), x.shape[3])
+                    for c in range(y.shape[1]):
+                        y[b, c, i, k] = largest(&x[images[b] + (x.shape[0] if images[b] < 0 else 0), c, 0, 0], upper,
+                                                lower, left, right, x.shape[3])

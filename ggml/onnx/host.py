@@ -21,7 +21,7 @@ from . import arrays
 from .graph import copied, numpy_type
 from .opsets import ALIGN, aligned
 from .repeating import called
-from .values import unsigned
+from .values import place_of, unsigned
 
 OPERATORS = arrays.load()
 
@@ -34,6 +34,7 @@ LEAST = {
     "DequantizeLinear": (1, 19),
     "QuantizeLinear": (1, 19),
 }
+NARROW = 8  # elements at a time from which NumPy reduces quickly
 NUMBERS = {np.dtype(t) for t in "? i1 u1 i2 u2 i4 u4 i8 u8 f4 f8".split()}
 
 
@@ -138,6 +139,8 @@ def conversion(node):
         return others
     if to.kind == "u" and to.itemsize > 2:
         return lambda x: unsigned(x, to) if x.dtype.kind == "f" else others(x)
+    if to == np.bool_:
+        return lambda x: x != 0 if x.dtype in NUMBERS else others(x)
     return lambda x: x.astype(to) if x.dtype in NUMBERS else others(x)
 
 
@@ -163,6 +166,44 @@ def reduction(function):
         return reduced
 
     return make
+
+
+def joined(ufunc):
+    """How a function of two elements combines all along axes, as its reduce does.
+
+    The outer axes come first, which leave less for the others. Where NumPy would combine a few elements at a time,
+    the halves of an axis are, and so on.
+    """
+
+    def function(x, axis, dtype, keepdims):
+        axes = sorted(range(x.ndim) if axis is None else [place_of(a, x.ndim) for a in axis])
+        for a in axes:
+            outer, n, inner = math.prod(x.shape[:a]), x.shape[a], math.prod(x.shape[a + 1 :])
+            if 0 < (inner if inner > 1 else n) < NARROW < x.size and n:
+                x = halved(ufunc, x.reshape(outer, n, inner)).reshape(*x.shape[:a], 1, *x.shape[a + 1 :])
+            else:
+                x = ufunc.reduce(x, axis=a, dtype=dtype, keepdims=True)
+        return x if keepdims else x.squeeze(tuple(axes))
+
+    return function
+
+
+def mean(x, axis, dtype, keepdims):
+    """The mean, which of integers is rounded toward zero."""
+    if dtype.kind == "f" or not x.size:
+        return np.mean(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    total = joined(np.add)(x, axis, dtype, keepdims)
+    return np.true_divide(total, x.size // max(total.size, 1), out=np.empty_like(total), casting="unsafe")
+
+
+def halved(ufunc, x):
+    """What a function of two elements makes of those of the middle axis of x, of which one or more are there."""
+    while x.shape[1] > 1:
+        half = x.shape[1] // 2
+        rest, x = x[:, 2 * half :], ufunc(x[:, :half], x[:, half : 2 * half])
+        if rest.size:
+            x[:, :1] = ufunc(x[:, :1], rest)
+    return x
 
 
 def top(node):
@@ -290,6 +331,11 @@ def limits(node):
     return function
 
 
+def on_bytes(ufunc):
+    """A function of booleans as a function of bytes computes it, in less time if one of them is broadcast."""
+    return lambda x, y: ufunc(x.view(np.uint8), y.view(np.uint8)).view(bool)
+
+
 def non_zero(x):
     """Where elements are not 0, a row for each axis."""
     if not x.ndim:
@@ -367,9 +413,9 @@ DIRECT = {
     "LessOrEqual": np.less_equal,
     "Greater": np.greater,
     "GreaterOrEqual": np.greater_equal,
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Xor": np.logical_xor,
+    "And": on_bytes(np.bitwise_and),
+    "Or": on_bytes(np.bitwise_or),
+    "Xor": on_bytes(np.bitwise_xor),
     "Not": np.logical_not,
     "Neg": np.negative,
     "Abs": np.abs,
@@ -395,12 +441,12 @@ MADE = {  # from a node
     "Clip": limits,
     "Einsum": contraction,
     "Mod": lambda node: np.fmod if node.attr("fmod", 0) else np.mod,
-    "ReduceL1": reduction(lambda x, **how: np.add.reduce(np.abs(x), **how)),
-    "ReduceMax": reduction(np.maximum.reduce),
-    "ReduceMean": reduction(np.mean),
-    "ReduceMin": reduction(np.minimum.reduce),
-    "ReduceProd": reduction(np.multiply.reduce),
-    "ReduceSum": reduction(np.add.reduce),
+    "ReduceL1": reduction(lambda x, **how: joined(np.add)(np.abs(x), **how)),
+    "ReduceMax": reduction(joined(np.maximum)),
+    "ReduceMean": reduction(mean),
+    "ReduceMin": reduction(joined(np.minimum)),
+    "ReduceProd": reduction(joined(np.multiply)),
+    "ReduceSum": reduction(joined(np.add)),
     "Tile": lambda node: lambda x, repeats: np.tile(x, repeats.tolist()),
     "TopK": top,
 }
@@ -410,6 +456,7 @@ OF_INTEGERS = set(
     "Abs Add And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CenterCropPad Clip "
     "Concat CumProd CumSum Equal Expand Flatten Gather GatherElements GatherND Greater GreaterOrEqual Less LessOrEqual "
     "Max MaxUnpool Min Mod Mul Neg NonZero Not OneHot Or ReduceL1 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
-    "Relu Reshape ReverseSequence ScatterND Sign Slice Split Squeeze Sub Sum TensorScatter Tile TopK Trilu Unsqueeze "
-    "Xor".split()
+    "Relu Reshape ReverseSequence Scatter ScatterElements ScatterND Sign Slice Split Squeeze Sub Sum TensorScatter "
+    "Tile TopK Trilu Unsqueeze Xor".split()
 )
+GROWING = {"Expand", "OneHot", "Tile"}  # those whose results are large for small operands

@@ -360,7 +360,8 @@ class Lowering:
         """Whether the only node of a program has large operands of integers, which take less time on the host."""
         if len(self.program.nodes) > 1 or node.op not in host.OF_INTEGERS or self.builder.stays:
             return False
-        types = [v.dtype for v in values if type(v) is Feed and count(v.shape) >= LARGE]
+        grows = node.op in host.GROWING
+        types = [v.dtype for v in values if type(v) is Feed and (grows or count(v.shape) >= LARGE)]
         if types and node.op == "Cast":
             types.append(numpy_type(node.attr("to"), str(node)))
         return any(not is_float(t) for t in types)

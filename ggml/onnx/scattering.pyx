@@ -83,52 +83,73 @@ cdef inline number combined(number a, number b, int kind) noexcept nogil:
     if kind == MUL:
         return a * b
     if kind == MAX:
-        return a if a > b or is_nan(a) else b
+        return a if (a > b) | is_nan(a) else b
     if kind == MIN:
-        return a if a < b or is_nan(a) else b
+        return a if (a < b) | is_nan(a) else b
     return b
 
 
 cdef Py_ssize_t combine(number[:, :, ::1] y, const int64_t[:, :, ::1] index, const number[:, :, ::1] updates,
                         int kind) noexcept nogil:
     """Does what scatter says. Rows of floats whose elements have one entry are combined as vectors."""
-    cdef Py_ssize_t m = index.shape[1], inner = index.shape[2], n = y.shape[1], i, j, k
+    cdef Py_ssize_t m = index.shape[1], inner = index.shape[2], n = y.shape[1], i, j, k = 0
     cdef int64_t place
     cdef int32_t row
+    cdef const int64_t* at
+    cdef const number* source
+    cdef number* to
+    if not (m * inner and n):
+        return 0 if index.shape[0] * m * inner else -1
     for i in range(index.shape[0]):
-        for j in range(m):
-            if number is float and ROW <= inner and n <= INT32_MAX and gg_alike(&index[i, j, 0], inner):
-                place = index[i, j, 0]
+        at, source, to = &index[i, 0, 0], &updates[i, 0, 0], &y[i, 0, 0]
+        if number is float and ROW <= inner and n <= INT32_MAX:
+            for j in range(m):
+                place = at[j * inner]
                 place += n if place < 0 else 0
                 if place < 0 or place >= n:
                     return (i * m + j) * inner
+                if not gg_alike(at + j * inner, inner):
+                    break
                 row = <int32_t>place
-                gg_scatter_rows(&y[i, 0, 0], &row, &updates[i, j, 0], 1, inner, 0, <int32_t>n, kind)
+                gg_scatter_rows(to, &row, source + j * inner, 1, inner, 0, <int32_t>n, kind)
+            else:
                 continue
-            for k in range(inner):
-                place = index[i, j, k]
-                place += n if place < 0 else 0
-                if place < 0 or place >= n:
-                    return (i * m + j) * inner + k
-                if kind == NONE:
-                    y[i, place, k] = updates[i, j, k]
-                else:
-                    y[i, place, k] = combined(y[i, place, k], updates[i, j, k], kind)
+        else:
+            j = 0
+        for j in range(j * inner, m * inner):
+            place = at[j]
+            place += n if place < 0 else 0
+            if place < 0 or place >= n:
+                return i * m * inner + j
+            place = place * inner + k
+            if kind == NONE:
+                to[place] = source[j]
+            else:
+                to[place] = combined(to[place], source[j], kind)
+            k += 1
+            if k == inner:
+                k = 0
     return -1
 
 
 cdef Py_ssize_t take(word[:, :, ::1] y, const word[:, :, ::1] x, const entry[:, :, ::1] index) noexcept nogil:
     """Does what gather says."""
-    cdef Py_ssize_t m = index.shape[1], inner = index.shape[2], n = x.shape[1], i, j, k
+    cdef Py_ssize_t m = index.shape[1], inner = index.shape[2], n = x.shape[1], i, j, k = 0
     cdef int64_t place
-    for i in range(index.shape[0]):
-        for j in range(m):
-            for k in range(inner):
-                place = index[i, j, k]
-                place += n if place < 0 else 0
-                if place < 0 or place >= n:
-                    return (i * m + j) * inner + k
-                y[i, j, k] = x[i, place, k]
+    cdef const entry* at
+    cdef const word* source
+    cdef word* to
+    for i in range(index.shape[0] if m * inner else 0):
+        at, to, source = &index[i, 0, 0], &y[i, 0, 0], &x[i, 0, 0] if n else NULL
+        for j in range(m * inner):
+            place = at[j]
+            place += n if place < 0 else 0
+            if place < 0 or place >= n:
+                return i * m * inner + j
+            to[j] = source[place * inner + k]
+            k += 1
+            if k == inner:
+                k = 0
     return -1
 
 

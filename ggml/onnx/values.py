@@ -120,9 +120,10 @@ def wrapped(dtype, bounds):
 
 def unsigned(array, dtype):
     """Floats as unsigned integers, where negative ones count from the end of the type's range; C leaves them open."""
-    below = array < 0
-    rest = np.where(below, array, 0).astype(np.int64).astype(dtype)
-    return np.where(below, rest, np.where(below, 0, array).astype(dtype))
+    y, far = array.astype(np.int64).astype(dtype), array >= 1 << 63
+    if far.any():
+        y[far] = array[far].astype(dtype)
+    return y
 
 
 class Drive(Exception):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from . import operator
+from .whole import as_words
 
 
 @operator("Pad", "")
@@ -36,18 +39,40 @@ def global_max_pool(node):
     return lambda x: x.max(tuple(range(2, x.ndim)), keepdims=True)
 
 
+def as_keys(x, axis):
+    """The slices of an axis as bytes in the same order; None if there are none.
+
+    Numbers become unsigned, with the most significant byte first: those of floats are negated below 0.
+    """
+    rows = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
+    if not rows.size or x.dtype.kind not in "biuf" or x.dtype.kind == "f" and np.isnan(rows).any():
+        return None
+    if x.dtype.kind == "f":
+        numbers = as_words(rows + rows.dtype.type(0))  # -0.0 is 0.0
+        numbers = np.where(numbers < 0, ~numbers, numbers ^ np.iinfo(numbers.dtype).min)
+    else:
+        numbers = rows ^ np.iinfo(x.dtype).min if x.dtype.kind == "i" else rows
+    numbers = as_words(np.ascontiguousarray(numbers), ">u")
+    if sys.byteorder == "little":
+        numbers = numbers.byteswap()
+    return numbers.view(f"V{numbers.itemsize * numbers.shape[1]}")[:, 0]
+
+
 @operator("Unique", "")
 def unique(node):
     """The distinct elements (or slices of an axis), where each is first, which one each is, and how many there are."""
     axis = node.attr("axis")
 
     def function(x):
-        y, first, place, counts = np.unique(x, True, True, True, axis)
+        keys = None if axis is None or x.ndim == 1 else as_keys(x, axis)
+        y, first, place, counts = np.unique(
+            x if keys is None else keys, True, True, True, axis if keys is None else None
+        )
         if not node.attr("sorted", 1):  # in the order of their first places
             order = np.argsort(first)
-            y, first, counts = y.take(order, axis or 0), first[order], counts[order]
+            y, first, counts = y.take(order, axis or 0) if keys is None else y, first[order], counts[order]
             place = np.argsort(order)[place]
-        return y, first, place.reshape(-1), counts
+        return y if keys is None else x.take(first, axis), first, place.reshape(-1), counts
 
     return function
 

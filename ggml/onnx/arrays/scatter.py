@@ -13,6 +13,7 @@ from .whole import around, as_words
 
 KINDS = ["none", "add", "mul", "max", "min"]  # numbered as by scattering.scatter,
 COMPILED = {np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64)}  # for these types
+LARGE = 1 << 16  # elements of a part of an array that are copied in less time than a few indices are looked at
 UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -112,16 +113,17 @@ def scatter_elements(node):
         axis = place_of(node.attr("axis", 0), x.ndim)
         if index.shape != updates.shape:
             raise ValueError(f"an index of {list(index.shape)} for updates of {list(updates.shape)}")
+        updates, index = np.ascontiguousarray(updates), np.ascontiguousarray(index, np.int64)
+        known = compiled(reduction, x, updates)
+        if not known or beside(x, index, axis).size > LARGE + 8 * index.size:
+            place = numbered(x, np.stack(np.broadcast_arrays(*along(index, axis)), -1))
+            return scattered(node, x.reshape(-1, 1), place, updates.reshape(-1, 1)).reshape(x.shape)
         y = x.copy()
         inside = beside(y, index, axis)
-        part, index = np.ascontiguousarray(inside), np.ascontiguousarray(index, np.int64)
-        known = compiled(reduction, part, np.ascontiguousarray(updates))
-        if not known:
-            place = np.ravel_multi_index(along(np.where(index < 0, index + x.shape[axis], index), axis), x.shape)
-            return scattered(node, x.reshape(-1, 1), place.reshape(-1), updates.reshape(-1, 1)).reshape(x.shape)
+        part = np.ascontiguousarray(inside)
         before, after = parted(part, index, axis)
-        wrong = scatter(known[0].reshape(before), index.reshape(after), known[1].reshape(after), KINDS.index(reduction))
-        require_entries(index, wrong, x.shape[axis])
+        operands = part.view(known[0].dtype).reshape(before), index.reshape(after), known[1].reshape(after)
+        require_entries(index, scatter(*operands, KINDS.index(reduction)), x.shape[axis])
         if part is not inside:
             inside[...] = part
         return y

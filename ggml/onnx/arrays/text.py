@@ -110,15 +110,25 @@ def string_normalizer(node):
 @operator("StringSplit", "")
 def string_split(node):
     """The parts of each text along one more axis, filled up with empty texts, and their numbers."""
-    separator, most = node.attr("delimiter") or None, node.attr("maxsplit")
+    how = node.attr("delimiter") or None, node.attr("maxsplit", -1)
 
     def function(x):
-        parts = [str(text).split(separator, -1 if most is None else most) for text in x.ravel().tolist()]
-        counts = np.array([len(p) for p in parts], np.int64).reshape(x.shape)
-        found = np.full((len(parts), int(counts.max(initial=0))), "", object)
-        for row, texts in zip(found, parts):
-            row[: len(texts)] = texts
-        return found.reshape(*x.shape, found.shape[1]), counts
+        parts = [str(text).split(*how) for text in x.ravel().tolist()]
+        counts = list(map(len, parts))
+        most = max(counts, default=0)
+        found = np.empty(len(parts) * most, object)
+        found[:] = [text for p, n in zip(parts, counts) for text in (p if n == most else p + [""] * (most - n))]
+        return found.reshape(*x.shape, most), np.array(counts, np.int64).reshape(x.shape)
+
+    return function
+
+
+@operator("StringConcat", "")
+def string_concat(node):
+    def function(x, y):
+        if x.dtype.kind not in "UO" or y.dtype.kind not in "UO":
+            raise TypeError(f"x is {x.dtype}, y is {y.dtype}: need texts")
+        return np.add(x.astype(object), y.astype(object))
 
     return function
 
