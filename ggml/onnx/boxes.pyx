@@ -251,3 +251,54 @@ def pooled(const number[:, :, :, ::1] x, const int64_t[::1] images, const double
                     for c in range(y.shape[1]):
                         y[b, c, i, k] = largest(&x[images[b] + (x.shape[0] if images[b] < 0 else 0), c, 0, 0], upper,
                                                 lower, left, right, x.shape[3])
+
+
+def deformed(const number[:, :, :, ::1] x, const number[:, :, :, :, :, ::1] offset, const number[:, :, :, :, ::1] mask,
+             const int64_t[:, ::1] window, number[:, :, :, :, ::1] y):
+    """Elements between four others, 0 outside, at the places of all taps of a convolution.
+
+    Args:
+        x: images (n, channels, rows, columns).
+        offset: what is added to places: (n, groups, taps, 2, rows, columns) of the result, of rows first.
+        mask: factors (n, groups or 0, taps, rows, columns) of the result; 0: there are none.
+        window: stride, dilation, padding before, taps of both axes: (2, 4).
+        y: the elements (n, channels, taps, rows, columns) of the result.
+    """
+    cdef Py_ssize_t b, g, c, k, i, j, some = x.shape[1] // max(offset.shape[1], 1), height = x.shape[2]
+    cdef Py_ssize_t width = x.shape[3], tap
+    cdef int64_t top, left
+    cdef double row, column
+    cdef number[4] weights
+    cdef int64_t[4] places
+    cdef const number* plane
+    cdef number factor
+    if not height * width * x.shape[1]:
+        return
+    with nogil:
+        for b in range(x.shape[0]):
+            for g in range(offset.shape[1]):
+                for k in range(y.shape[2]):
+                    tap = k // window[1, 3]
+                    for i in range(y.shape[3]):
+                        for j in range(y.shape[4]):
+                            row = offset[b, g, k, 0, i, j] + (i * window[0, 0] + tap * window[0, 1] - window[0, 2])
+                            column = offset[b, g, k, 1, i, j] + (
+                                j * window[1, 0] + (k - tap * window[1, 3]) * window[1, 1] - window[1, 2])
+                            if not (-1 < row < height and -1 < column < width):
+                                continue
+                            top, left = <int64_t>floor(row), <int64_t>floor(column)
+                            row, column = row - top, column - left
+                            factor = mask[b, g, k, i, j] if mask.shape[1] else 1
+                            weights[0] = <number>((1 - row) * (1 - column)) if top >= 0 and left >= 0 else 0
+                            weights[1] = <number>((1 - row) * column) if top >= 0 and left + 1 < width else 0
+                            weights[2] = <number>(row * (1 - column)) if top + 1 < height and left >= 0 else 0
+                            weights[3] = <number>(row * column) if top + 1 < height and left + 1 < width else 0
+                            places[0] = max(top, 0) * width + max(left, 0)
+                            places[1] = max(top, 0) * width + min(left + 1, width - 1)
+                            places[2] = min(top + 1, height - 1) * width + max(left, 0)
+                            places[3] = min(top + 1, height - 1) * width + min(left + 1, width - 1)
+                            for c in range(g * some, (g + 1) * some):
+                                plane = &x[b, c, 0, 0]
+                                y[b, c, k, i, j] = factor * (
+                                    weights[0] * plane[places[0]] + weights[1] * plane[places[1]]
+                                    + weights[2] * plane[places[2]] + weights[3] * plane[places[3]])

@@ -326,7 +326,8 @@ def limits(node):
     def function(x, lo=None, hi=None):
         if node.version < 11:
             raise TypeError("limits that are attributes")
-        return x if lo is hi is None else np.clip(x, lo, hi)
+        x = x if lo is None else np.maximum(x, lo)
+        return x if hi is None else np.minimum(x, hi)
 
     return function
 
@@ -447,7 +448,6 @@ MADE = {  # from a node
     "ReduceMin": reduction(joined(np.minimum)),
     "ReduceProd": reduction(joined(np.multiply)),
     "ReduceSum": reduction(joined(np.add)),
-    "Tile": lambda node: lambda x, repeats: np.tile(x, repeats.tolist()),
     "TopK": top,
 }
 CODES = {np.dtype(t) for t in (np.int8, np.uint8, np.int16, np.uint16, np.int32)}  # that DequantizeLinear reads

@@ -24,7 +24,7 @@ from .graph import numpy_type
 from .layout import Home
 from .opsets import ALIGN, aligned
 from .recording import Recipe, pattern_of, sized
-from .repeating import Ending, Repeat, Step, outputs_of, signature
+from .repeating import Ending, Repeat, Step, owned, signature
 from .replaying import graph_of, is_numbers, kind_of, names_of, result_tensor, shape_of
 from .rules import doubles
 from .signatures import require_types
@@ -32,6 +32,7 @@ from .sizes import Size, Terms, UnrecordedError, int_of
 from .transfer import Transfer
 from .values import (
     F64,
+    WIDENED,
     Drive,
     Feed,
     InPieces,
@@ -199,7 +200,7 @@ class Program(Owner):
             if ending.step is not None:
                 results.update(ending.step(results))
             if ending.ends:  # the caller may write into outputs
-                return outputs_of(results, ending)
+                return [owned(results[n]) for n in program.outputs]
             program, values = ending.rest, [results[n] for n in ending.rest.inputs]
 
     def again(self, values, last, changed):
@@ -364,6 +365,8 @@ class Lowering:
         types = [v.dtype for v in values if type(v) is Feed and (grows or count(v.shape) >= LARGE)]
         if types and node.op == "Cast":
             types.append(numpy_type(node.attr("to"), str(node)))
+            if not WIDENED.isdisjoint(types):  # the engine converts half precision
+                return False
         return any(not is_float(t) for t in types)
 
     def rule_results(self, node, values):

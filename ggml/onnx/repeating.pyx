@@ -276,7 +276,7 @@ cdef class Repeat:
         return found
 
 
-cpdef list outputs_of(dict found, Ending ending):
+cdef list outputs_of(dict found, Ending ending):
     """The outputs among values by name, as values that nothing else refers to."""
     cdef list outputs = []
     cdef object value

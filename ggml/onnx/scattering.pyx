@@ -1,7 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Gathering and scattering: elements of arrays that are taken, replaced by others, or combined with them."""
+"""Gathering and scattering: elements of arrays that are taken, replaced by others, or combined with them.
+
+And rows of bytes that are moved or cut."""
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uintptr_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from .._core cimport ggml_tensor
 
@@ -45,7 +47,7 @@ cdef extern from *:
                          int32_t end, int kind) noexcept nogil
 
 cdef enum:
-    ROW = 8             # elements from which rows are looked at
+    ROW = 8             # elements from which rows are more than their elements
 
 cdef enum:              # numbered as KINDS of arrays/scatter.py
     NONE, ADD, MUL, MAX, MIN
@@ -201,7 +203,8 @@ def scatter_rows(number[:, ::1] y, const int64_t[::1] place, const number[:, ::1
                     y[place[j], k] = combined(y[place[j], k], updates[j, k], kind)
 
 
-cdef Py_ssize_t number_places(int64_t[:, ::1] y, const int64_t[:, :, ::1] index, const int64_t[::1] sizes) noexcept nogil:
+cdef Py_ssize_t number_places(int64_t[:, ::1] y, const int64_t[:, :, ::1] index,
+                              const int64_t[::1] sizes) noexcept nogil:
     """Does what places says."""
     cdef Py_ssize_t i, j, k, depth = index.shape[2]
     cdef int64_t place, total
@@ -245,6 +248,59 @@ def mark(word[:, :, ::1] y, const int64_t[:, ::1] index, const word[::1] value):
                 place += n if place < 0 else 0
                 if 0 <= place < n:
                     y[i, place, k] = value[0]
+
+
+def triangle(word[:, :, ::1] y, const word[:, :, ::1] x, Py_ssize_t k, bint upper):
+    """Writes a part of each matrix of x into y, and zeros; x and y: (matrices, rows, columns).
+
+    Args:
+        k: the diagonal, to the right of that from the first element, with which the part begins or ends.
+        upper: whether the part is what is right of it.
+    """
+    cdef Py_ssize_t i, j, c, width = x.shape[2], cut
+    cdef const word* source
+    cdef word* to
+    if not x.shape[0] * x.shape[1] * width:
+        return
+    with nogil:
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                cut, source, to = min(max(j + k + (0 if upper else 1), 0), width), &x[i, j, 0], &y[i, j, 0]
+                if width < ROW:
+                    for c in range(width):
+                        to[c] = source[c] if (c >= cut) == upper else 0
+                elif upper:
+                    memset(to, 0, cut * sizeof(word))
+                    memcpy(to + cut, source + cut, (width - cut) * sizeof(word))
+                else:
+                    memcpy(to, source, cut * sizeof(word))
+                    memset(to + cut, 0, (width - cut) * sizeof(word))
+
+
+def reverse(char[:, :, ::1] y, const char[:, :, ::1] x, const int64_t[::1] lengths, bint columns):
+    """Writes rows of bytes (n, m, bytes) into y: of each of the n parts the first in reverse order.
+
+    Args:
+        lengths: of each part, how many are reversed.
+        columns: whether the m columns are such parts instead.
+    """
+    cdef Py_ssize_t i, j, far, width = x.shape[2]
+    if lengths.shape[0] != (x.shape[1] if columns else x.shape[0]):
+        raise ValueError(f"{lengths.shape[0]} lengths for an array of {list(x.shape)[:2]}")
+    for i in range(lengths.shape[0]):
+        if not 0 <= lengths[i] <= (x.shape[0] if columns else x.shape[1]):
+            raise ValueError(f"{lengths[i]} of {x.shape[0] if columns else x.shape[1]} entries")
+    if not width:
+        return
+    with nogil:
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                if columns:
+                    far = lengths[j] - 1 - i
+                    memcpy(&y[i, j, 0], &x[far if far >= 0 else i, j, 0], width)
+                else:
+                    far = lengths[i] - 1 - j
+                    memcpy(&y[i, j, 0], &x[i, far if far >= 0 else j, 0], width)
 
 
 cdef void run(ggml_tensor* dst, int ith, int nth, int kind) noexcept nogil:

@@ -425,3 +425,146 @@ def test_products_of_many_short_rows(k, n, threads):
     deep = rng.normal(size=(2, 3, 100, k)).astype(np.float32)
     (found,) = ggml.onnx.load(model([product], {"x": deep}, constants={"w": w})).run(deep)
     np.testing.assert_allclose(found, deep.astype(np.float64) @ w, rtol=1e-5, atol=1e-5)
+
+
+WHOLE = np.random.default_rng(3).integers(-(2**40), 2**40, (3, 70, 50))
+LOW, FAR = WHOLE.astype(np.int32), WHOLE / 7
+PLACES = np.random.default_rng(4).integers(-50, 50, (2, 70, 50))
+ENDS = np.array([[0, 70, 3], [1, 0, 70]])  # of the 3 and 2 sequences of two arrays
+
+
+def axes_of(*axes):
+    return np.array(axes, np.int64)
+
+
+LARGE: list = [
+    *(("CumSum", (x, np.array(a)), {}) for x in (WHOLE, LOW, LOW.astype(np.uint32), FAR) for a in (0, 1, -1)),
+    *(("CumProd", (x, np.array(a)), {}) for x in (WHOLE, LOW, FAR / 1e10) for a in (0, -2, 2)),
+    *(
+        (op, (x, np.array(a)), {"exclusive": e, "reverse": r})
+        for op in ("CumSum", "CumProd")
+        for x in (LOW, FAR / 1e10)
+        for a in (1, 2)
+        for e, r in ((0, 1), (1, 0), (1, 1))
+    ),
+    *(
+        ("Trilu", (x, np.array(k)), {"upper": u})
+        for x in (WHOLE, LOW.astype(np.int8), LOW > 0, FAR.reshape(-1, 50, 3))
+        for k in (0, 7, -7, 100, -100)
+        for u in (0, 1)
+    ),
+    ("Trilu", (LOW,), {}),
+    *(("ReverseSequence", (x[:, :, None], ENDS[0]), {"batch_axis": 0, "time_axis": 1}) for x in (WHOLE, LOW > 0)),
+    ("ReverseSequence", (WHOLE.swapaxes(0, 1)[:, :2], ENDS[1, 1:]), {"batch_axis": 1, "time_axis": 0}),
+    *(
+        (f"Reduce{op}", (x,), {"keepdims": 0})
+        for op in ("Max", "Min", "Sum", "Mean", "Prod", "L1")
+        for x in (WHOLE, LOW)
+    ),
+    *(
+        (f"Reduce{op}", (x.reshape(7, -1, 5, 2), axes_of(*axes)), {"keepdims": k})
+        for op in ("Max", "Min", "Sum", "Mean")
+        for x in (LOW, LOW.astype(np.int8), FAR)
+        for axes in ((1,), (-1,), (0, 2), (3, 1))
+        for k in (0, 1)
+        if op in ("Max", "Min") or x.dtype != np.int8
+    ),
+    *((op, (x,), {}) for op in ("Abs", "Neg", "Sign") for x in (WHOLE, LOW, LOW.astype(np.int8))),
+    *(
+        (op, (WHOLE, WHOLE[:1, ::-1]), {})
+        for op in ("Add", "Sub", "Mul", "Less", "Greater", "Equal", "Mod", "BitwiseXor")
+    ),
+    *(
+        (op, (x, y), {})
+        for op in ("And", "Or", "Xor")
+        for x, y in ((LOW > 0, LOW[..., :1] > 0), (LOW > 9, np.array(True)))
+    ),
+    *(("BitShift", (x, x % 70), {"direction": d}) for x in (LOW.astype(np.uint64),) for d in ("LEFT", "RIGHT")),
+    *(
+        ("Clip", (LOW, *ends), {})
+        for ends in ((np.int32(-9), np.int32(99)), (np.int32(9), np.int32(-9)), (np.int32(5),))
+    ),
+    *(("Cast", (x,), {"to": to}) for x in (WHOLE, FAR.astype(np.float32) / 2**20, LOW > 0) for to in (3, 6, 7, 9, 11)),
+    *(
+        (op, (x,), {"axis": a, "select_last_index": n})
+        for op in ("ArgMax", "ArgMin")
+        for x in (LOW % 9,)
+        for a in (0, -1)
+        for n in (0, 1)
+    ),
+    *(("NonZero", (x,), {}) for x in (LOW % 3, LOW > 0, FAR.reshape(-1))),
+    *(("Expand", (x, axes_of(4, 3, 70, 6)), {}) for x in (LOW[:, :, :1], LOW[0, :, :6], LOW[:1, :1, 0].reshape(1))),
+    *(("Tile", (LOW, axes_of(*n)), {}) for n in ((1, 2, 3), (2, 1, 1), (1, 1, 1), (0, 1, 1))),
+    *(("GatherND", (WHOLE, np.stack([PLACES % n for n in (3, 70, 50)][:d], -1)), {}) for d in (1, 2, 3)),
+    ("GatherND", (WHOLE[:2], PLACES[..., None, :1]), {"batch_dims": 1}),
+    *(("Reshape", (x, axes_of(0, -1)), {}) for x in (WHOLE, LOW, LOW > 0)),
+    *(
+        ("Unique", (x,), {"axis": a, "sorted": 1})
+        for x in (LOW % 2, FAR % 2 < 1, np.floor(FAR % 2))
+        for a in (0, 1, -1)
+    ),
+]
+
+
+def compare(op, operands, attrs, strict=False):
+    """Compares the outputs of a node with those of the reference, and says where it ran."""
+    names, outputs = [f"x{i}" for i in range(len(operands))], [f"y{i}" for i in range(4 if op == "Unique" else 1)]
+    proto = model([helper.make_node(op, names, outputs, **attrs)], dict(zip(names, operands)), outputs, opset=26)
+    loaded = ggml.onnx.load(proto, threads=1, strict=strict)
+    operands = dict(zip(names, map(np.asarray, operands)))
+    copies, wanted = {k: v.copy() for k, v in operands.items()}, ReferenceEvaluator(proto).run(None, operands)
+    for _ in range(3):  # what a caller writes into outputs changes nothing
+        for got, want in zip(loaded.run(operands), wanted, strict=True):
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            np.testing.assert_allclose(got, want, rtol=1e-12 if want.dtype == np.float64 else 0)
+            got[...] = 1
+        assert all(np.array_equal(v, copies[k]) for k, v in operands.items())
+    return {entry.where for entry in loaded.report(operands)}
+
+
+@pytest.mark.parametrize(("op", "operands", "attrs"), LARGE)
+def test_large_operands_of_integers(op, operands, attrs):
+    """They stay on the host, where results are exact and wrap around as integers do."""
+    assert compare(op, operands, attrs) == {"host"}
+
+
+def test_integers_of_strict_models_stay_in_the_graph():
+    small = np.clip(LOW, -99, 99)
+    for op, operands in (("Neg", (small,)), ("Less", (small, small[:1])), ("Trilu", (small,))):
+        assert compare(op, operands, {}, strict=True) == {"graph"}
+
+
+@pytest.mark.parametrize("op", ["ScatterElements", "GatherElements"])
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.int64])
+def test_elements_of_a_part_of_large_arrays(op, dtype):
+    """An index may have fewer entries of the other axes, and few of many."""
+    x = WHOLE.astype(dtype)
+    for part in (PLACES, PLACES[:, :60, :40], PLACES[:1, :3, :2]):
+        for axis, n in enumerate(x.shape):
+            index = np.sort(part, axis) % n if op == "GatherElements" else np.argsort(part, axis) % n
+            if op == "ScatterElements" and index.shape[axis] > n:
+                continue
+            grid = list(np.ogrid[tuple(map(slice, index.shape))])
+            grid[axis], y = index, x.copy()
+            if op == "GatherElements":
+                np.testing.assert_array_equal(one(op, x, index, axis=axis), x[tuple(grid)])
+                continue
+            updates = np.random.default_rng(1).integers(-9, 9, index.shape).astype(dtype)
+            y[tuple(grid)] = updates
+            np.testing.assert_array_equal(one(op, x, index, updates, axis=axis), y)
+
+
+def test_unique_slices_of_floats():
+    """-0.0 is 0.0, and slices are in the order of their numbers."""
+    x = np.array([[0.0, 1], [-2, 5], [-0.0, 1], [-2, -5]], np.float32)
+    found = one("Unique", x, outputs=4, axis=0)
+    for got, want in zip(found, ([[-2, -5], [-2, 5], [0, 1]], [3, 1, 0], [2, 1, 2, 0], [1, 1, 2]), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_one_hot_of_places_out_of_range():
+    index, values = np.array([[0, 3, -1], [-4, 4, -5]]), np.array([7, 9])
+    for axis in (0, 1, -1):
+        found = one("OneHot", index, np.array([4]), values, axis=axis)
+        hot = np.stack([(index == k) | (index == k - 4) for k in range(4)], axis)
+        np.testing.assert_array_equal(found, np.where(hot, 9, 7))

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ..reducing import accumulate
-from ..scattering import mark, scatter
+from ..scattering import mark, reverse, scatter, triangle
 from ..values import place_of
 from . import operator
 
@@ -45,28 +45,62 @@ for name in ("CumSum", "CumProd"):
 
 @operator("Trilu", "")
 def trilu(node):
-    """A part of each matrix, and zeros: bytes that a mask leaves."""
+    """A part of each matrix, and zeros."""
     upper = node.attr("upper", 1)
 
     def function(x, k=None):
-        n, m, k = *x.shape[-2:], 0 if k is None else k.item()
-        below = np.tri(n, m, max(min(k - upper, m), -n), bool)
-        numbers = as_words(np.ascontiguousarray(x))
-        return (numbers & -(~below if upper else below).astype(numbers.dtype)).view(x.dtype)
+        x, shape = np.ascontiguousarray(x), (math.prod(x.shape[:-2]), *x.shape[-2:])
+        y, k = np.empty_like(x), 0 if k is None else k.item()
+        triangle(*(as_words(v).reshape(shape) for v in (y, x)), min(max(k, -shape[1]), shape[2]), upper)
+        return y
 
     return function
 
 
 @operator("ReverseSequence", "")
 def reverse_sequence(node):
+    """The first entries of an axis in reverse order, for each entry of another axis as many as it says."""
     batch, time = node.attr("batch_axis", 1), node.attr("time_axis", 0)
 
     def function(x, lengths):
-        y = x.copy()
-        rows, reversed_rows = np.moveaxis(x, (batch, time), (0, 1)), np.moveaxis(y, (batch, time), (0, 1))
-        for row, other, n in zip(rows, reversed_rows, lengths.tolist()):
-            other[:n] = row[:n][::-1]
+        if {batch, time} != {0, 1}:
+            raise ValueError(f"axes {batch} and {time}: need 0 and 1")
+        x, shape = np.ascontiguousarray(x), (*x.shape[:2], math.prod(x.shape[2:]))
+        y = np.empty_like(x)
+        if x.size:
+            rows = (v.reshape(shape).view(np.int8) for v in (y, x))
+            reverse(*rows, np.ascontiguousarray(lengths, np.int64), batch == 1)
         return y
+
+    return function
+
+
+def spread(x, shape):
+    """An array of a shape that one is broadcast to: what stays beside each other moves as a whole."""
+    own = (1,) * (len(shape) - x.ndim) + x.shape
+    lead = next((i for i in range(len(shape), 0, -1) if own[i - 1] != shape[i - 1]), 0)
+    y, rest = np.empty(shape, x.dtype), math.prod(shape[lead:])
+    source, target = np.ascontiguousarray(x).reshape(own), y
+    if y.size and rest > 1 and not x.dtype.hasobject:
+        whole = f"V{rest * x.itemsize}"
+        source, target = source.reshape(*own[:lead], rest).view(whole), y.reshape(*shape[:lead], rest).view(whole)
+    target[...] = source
+    return y
+
+
+@operator("Expand", "")
+def expand(node):
+    return lambda x, dims: spread(x, np.broadcast_shapes(x.shape, tuple(dims)))
+
+
+@operator("Tile", "")
+def tile(node):
+    def function(x, repeats):
+        repeats = repeats.tolist()
+        if len(repeats) != x.ndim:
+            raise ValueError(f"{len(repeats)} repeats of {x.ndim} axes")
+        doubled, wide = ([n for pair in zip(many, x.shape) for n in pair] for many in ([1] * x.ndim, repeats))
+        return spread(x.reshape(doubled), tuple(wide)).reshape([n * m for n, m in zip(repeats, x.shape)])
 
     return function
 
@@ -76,6 +110,8 @@ def one_hot(node):
     """An array of one value, and another one at the places that an index means; those out of range mean none."""
 
     def function(index, depth, values):
+        if values.shape != (2,):
+            raise ValueError(f"values have the shape {list(values.shape)}: need [2]")
         n, axis = int(depth.item()), node.attr("axis", -1) % (index.ndim + 1)
         shape = math.prod(index.shape[:axis]), math.prod(index.shape[axis:])
         y = np.full((*index.shape[:axis], n, *index.shape[axis:]), values[0], values.dtype)
