@@ -188,7 +188,7 @@ def trained_batch_norm(b, node, x, scale, bias, mean, variance):
 @rule("LpNormalization", on_floats=True)
 def lp_norm(b, node, x):
     axis, p = node.attr("axis", -1), node.attr("p", 2)
-    if p == 2 and axis % len(x.shape) == len(x.shape) - 1:
+    if p == 2 and axis % len(x.shape) == len(x.shape) - 1 and x.shape[-1] >= 64:  # shorter rows take longer
         x = b.contiguous(x)
         return b.with_shape(ggml.ggml_l2_norm(b.ctx, x.t, 0.0), x.shape, x)
     size = norm_of(b, x, p, lambda y: b.reduce_sum(y, [axis], True))
