@@ -11,6 +11,7 @@ from . import operator
 from .columns import vector
 
 F32 = np.dtype(np.float32)
+FEW = 8  # keys that are compared with all elements in less time than these are looked up
 TYPES = {"strings": np.dtype(object), "int64s": np.dtype(np.int64), "floats": np.dtype(np.float32)}
 
 
@@ -51,11 +52,21 @@ class Table:
         return np.where((found == x) | (found != found) & (x != x), self.order[at], -1)
 
 
+def compared(keys, values, default, x):
+    """The values for elements, each of which is compared with all keys; of equal ones the last counts."""
+    y = np.full(x.shape, default, values.dtype)
+    for key, value in zip(keys, values):
+        np.putmask(y, x == key if key == key else x != x, value)
+    return y
+
+
 def mapping(keys, values, default):
     """A function that replaces keys by values, and all else by a default, a scalar of the type of values."""
     if keys.dtype.kind in "OUS" and values.dtype == np.int64:
         found = dict(zip(keys.tolist(), values.tolist()))
         return functools.partial(looked_up, found, default)
+    if len(keys) <= FEW and keys.dtype.kind in "if" and values.dtype.kind in "if":
+        return functools.partial(compared, keys, values, default)
     table, values = Table(keys), np.append(values, np.asarray([default], values.dtype))
     return lambda x: values[table.find(x)]
 
