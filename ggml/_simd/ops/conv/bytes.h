@@ -69,8 +69,8 @@ static int conv_bytes_run(const gg_work *w, const conv_plan *p, const void *part
     }
     if (tile) found[w->ith] = codes_look(q, x, w->ith, w->nth);
     gg_barrier(w);
-    if (!tile) return conv_memory(p->dst);
-    if (!codes_range(q, found, w->nth)) return conv_otherwise(w, p);
+    if (!codes_ready(found, w->nth)) return conv_memory(p->dst);
+    if (!codes_range(q, found, w->nth)) return codes_give_up(w, p);
     const bool clipped = own->clips && codes_range(&both[1], found, w->nth) && clipped_pays(&both[1], q->copy);
     if (clipped) q = &both[1];
     const int64_t j0 = q->groups * w->ith / w->nth * q->each,

@@ -178,8 +178,8 @@ static int bytes_winograd_run(const gg_work *w, const conv_plan *p, const void *
         found[w->ith] = codes_look(&q, x, w->ith, w->nth);
     }
     gg_barrier(w);
-    if (!q.copy) return conv_memory(p->dst);
-    if (!codes_range(&q, found, w->nth)) return conv_otherwise(w, p);
+    if (!codes_ready(found, w->nth)) return conv_memory(p->dst);
+    if (!codes_range(&q, found, w->nth)) return codes_give_up(w, p);
     squares_tasks(w, &q, s, x, p->dst->data, gg_conv_g(&p->v).nb_c);
     return GGML_STATUS_SUCCESS;
 }

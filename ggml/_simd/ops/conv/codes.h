@@ -82,8 +82,9 @@ static bool codes_plan_make(codes_plan *q, const conv_plan *p, int of, int64_t m
     return true;
 }
 
-/* What a thread finds in a part of the data: the range of the elements, and whether all are whole numbers. */
-typedef struct codes_seen { float low, high; int32_t whole; } codes_seen;
+/* What a thread finds in a part of the data: the range of the elements, and whether all are whole numbers. ready: the
+ * thread has memory, and has looked. */
+typedef struct codes_seen { float low, high; int32_t whole, ready; } codes_seen;
 /* Where the threads share what they find, sums of output channels, and `words` words of the packed kernel. */
 static size_t codes_work(const codes_plan *q, int nth, int64_t words) {
     return (size_t)nth * sizeof(codes_seen) + (size_t)(q->columns + words) * sizeof(float);
@@ -93,7 +94,7 @@ static inline int64_t codes_floats(const codes_plan *q) { return q->of * q->v->a
 /* Sets the pointers of q to this memory; returns where each thread writes what it finds. */
 static codes_seen *codes_shared(codes_plan *q, const gg_work *w) {
     codes_seen *const found = w->wdata;
-    found[w->ith] = (codes_seen){.whole = 0};           /* until the thread has looked */
+    found[w->ith] = (codes_seen){.ready = 0};
     q->totals = (int32_t *)(found + w->nth), q->panels = (float *)(q->totals + q->columns);
     return found;
 }
@@ -119,7 +120,17 @@ static codes_seen codes_look(const codes_plan *q, const ggml_tensor *x, int ith,
         }
         whole = vm_all(all);
     }
-    return (codes_seen){vf_hmin(low), vf_hmax(high), whole};
+    return (codes_seen){vf_hmin(low), vf_hmax(high), whole, 1};
+}
+static bool codes_ready(const codes_seen *seen, int nth) {
+    for (int i = 0; i < nth; i++)
+        if (!seen[i].ready) return false;
+    return true;
+}
+/* Computes the node by floats. All threads know by now that they do: what they found is overwritten. */
+static int codes_give_up(const gg_work *w, const conv_plan *p) {
+    gg_barrier(w);
+    return conv_otherwise(w, p);
 }
 /* Whether all elements are whole numbers within a range of 255 that contains 0; sets the offset of their codes. */
 static bool codes_range(codes_plan *q, const codes_seen *seen, int nth) {
