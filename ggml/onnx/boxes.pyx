@@ -169,6 +169,11 @@ cdef int require_images(const int64_t[::1] images, Py_ssize_t n) except -1:
     return 0
 
 
+cdef inline Py_ssize_t image_of(int64_t number, Py_ssize_t n) noexcept nogil:
+    """The image of n that a number means, which has one."""
+    return number + n if number < 0 else number
+
+
 cdef Py_ssize_t samples_of(double length, Py_ssize_t bins, Py_ssize_t given) noexcept nogil:
     """How many samples a bin has along an axis of a box: as many as elements, unless a number is given."""
     cdef double count = ceil(gg_ratio(length, bins))
@@ -204,7 +209,7 @@ def aligned(const number[:, :, :, ::1] x, const int64_t[::1] images, const doubl
             sample(first, boxes[b, 0, 0], boxes[b, 1, 0], rows, height, m)
             sample(second, boxes[b, 0, 1], boxes[b, 1, 1], columns, wide, n)
             for c in range(y.shape[1]):
-                plane = &x[images[b] + (x.shape[0] if images[b] < 0 else 0), c, 0, 0]
+                plane = &x[image_of(images[b], x.shape[0]), c, 0, 0]
                 for i in range(height):
                     for k in range(wide):
                         if greatest:
@@ -249,8 +254,8 @@ def pooled(const number[:, :, :, ::1] x, const int64_t[::1] images, const double
                     left = within(boxes[b, 0, 1] + floor(gg_ratio(k * broad, wide)), x.shape[3])
                     right = within(boxes[b, 0, 1] + ceil(gg_ratio((k + 1) * broad, wide)), x.shape[3])
                     for c in range(y.shape[1]):
-                        y[b, c, i, k] = largest(&x[images[b] + (x.shape[0] if images[b] < 0 else 0), c, 0, 0], upper,
-                                                lower, left, right, x.shape[3])
+                        y[b, c, i, k] = largest(&x[image_of(images[b], x.shape[0]), c, 0, 0], upper, lower, left,
+                                                right, x.shape[3])
 
 
 def deformed(const number[:, :, :, ::1] x, const number[:, :, :, :, :, ::1] offset, const number[:, :, :, :, ::1] mask,

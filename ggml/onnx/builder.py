@@ -11,7 +11,8 @@ import numpy as np
 from .layout import MANY, SHARED, Layout, collapse
 from .recording import ggml
 from .reducing import LONGEST
-from .values import BOOL, F32, Feed, Known, Tensor, broadcast, count, extents, is_float
+from .sizes import Size
+from .values import BOOL, F32, Feed, Known, Tensor, broadcast, count, extents, is_constant, is_float
 
 MIRRORED = {"<": ">", "<=": ">="}  # the relation of the second operand to the first
 TOGETHER = 8  # columns from which on they are summed side by side
@@ -163,7 +164,7 @@ class Builder(Layout):
     def select(self, condition, x, y):
         """x where the condition is 1, y where it is 0: moves elements, so that infinities and NaN do no harm."""
         shape = broadcast(broadcast(condition.shape, x.shape), y.shape)
-        if isinstance(condition, Known) and not condition.trace:
+        if is_constant(condition):
             chosen = condition.array
             if chosen.all() or not chosen.any():
                 return self.expand(x if chosen.all() else y, shape)
@@ -224,9 +225,9 @@ class Builder(Layout):
 
     def reduce_sum(self, x, axes, keep, mean=False):
         """Sums (or means) over axes."""
-        runs = neighbours(axes, len(x.shape))
+        runs = neighbours(axes, x.shape)
         if len(runs) > 1:
-            return self.by_runs(lambda y, run: self.reduce_sum(y, run, True, mean), x, runs, keep)
+            return self.by_runs(lambda y, run: self.reduce_sum(y, run, True, mean), x, runs, axes, keep)
         function, end = ggml.ggml_mean if mean else ggml.ggml_sum_rows, runs[0][-1] + 1 if runs else 0
         n, inner = count(x.shape[a] for a in axes), count(x.shape[end:])
         bounds = x.bounds and not mean and (min(x.bounds[0] * n, 0), max(x.bounds[1] * n, 0)) or None
@@ -238,17 +239,16 @@ class Builder(Layout):
             t = ggml.ggml_reshape_2d(self.ctx, function(self.ctx, y.t), 1, outer * inner)
         return self.reduced(t, x, axes, keep, bounds=bounds)
 
-    def by_runs(self, function, x, runs, keep):
-        """What a reduction of neighbouring axes, which keeps them, gives for runs of axes, one after the other."""
-        y = functools.reduce(function, runs, x)
-        gone = {a for run in runs for a in run}
+    def by_runs(self, function, x, runs, axes, keep):
+        """What a reduction of neighbouring axes, which keeps them, gives for the runs of axes, one after the other."""
+        y, gone = functools.reduce(function, runs, x), {a % len(x.shape) for a in axes}
         return y if keep else self.reshape(y, [d for a, d in enumerate(x.shape) if a not in gone])
 
     def reduce_max(self, x, axes, keep):
         """Maxima over axes; NaN where an element is."""
-        runs = neighbours(axes, len(x.shape))
+        runs = neighbours(axes, x.shape)
         if len(runs) != 1:
-            return self.by_runs(lambda y, run: self.reduce_max(y, run, True), x, runs, keep)
+            return self.by_runs(lambda y, run: self.reduce_max(y, run, True), x, runs, axes, keep)
         first, end = runs[0][0], runs[0][-1] + 1
         n, inner = count(x.shape[first:end]), count(x.shape[end:])
         k0, k1 = (1, n) if inner > 1 else (n, 1)  # down columns, or along rows
@@ -263,11 +263,14 @@ class Builder(Layout):
         return self.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
 
 
-def neighbours(axes, rank):
-    """Axes in their order, as runs of neighbours."""
+def neighbours(axes, shape):
+    """Axes in their order, as runs of neighbours; those of one entry are left out, and do not part others."""
+    several = [type(n) is Size or n != 1 for n in shape]  # without a condition on sizes
     runs: list = []
-    for a in sorted({a % rank for a in axes}):
-        if runs and runs[-1][-1] == a - 1:
+    for a in sorted({a % len(shape) for a in axes}):
+        if not several[a]:
+            continue
+        if runs and not any(several[runs[-1][-1] + 1 : a]):
             runs[-1].append(a)
         else:
             runs.append([a])

@@ -460,3 +460,4 @@ OF_INTEGERS = set(
     "Tile TopK Trilu Unsqueeze Xor".split()
 )
 GROWING = {"Expand", "OneHot", "Tile"}  # those whose results are large for small operands
+TAKING = {"Gather", "GatherElements", "GatherND"}  # those of which it is the first operand that would be converted

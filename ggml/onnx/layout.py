@@ -25,6 +25,7 @@ from .values import (
     Tensor,
     count,
     extents,
+    is_constant,
     require_held,
     wrapped,
 )
@@ -477,14 +478,14 @@ class Layout(Home):
         """Entries of an axis by an index of positions, in the shape of the index."""
         n, outer, inner = count(index.shape), count(x.shape[:axis]), count(x.shape[axis + 1 :])
         shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
-        if isinstance(index, Known) and not index.trace:
+        if is_constant(index):
             places = index.array.reshape(-1)
             run = progression(places)
             if not (run and run[1] == 1) and inner == 1 and outer >= MANY and not self.trains:
                 return self.reshape(self.chosen(self.reshape(x, (outer, x.shape[axis])), places), shape)
             if run:
                 return self.reshape(self.slice(x, axis, run[0], n, run[1]), shape)
-        if isinstance(x, Known) and not x.trace and inner == 1 < outer and n >= MANY and not self.trains:
+        if is_constant(x) and inner == 1 < outer and n >= MANY and not self.trains:
             rows = x.derived(("rows", axis), lambda a: np.ascontiguousarray(a.reshape(outer, -1).T))
             taken = self.gather(rows, 0, self.reshape(index, (n,)))  # whole rows, whose transposed view this is
             return self.reshape(self.transpose(taken, (1, 0)), shape)

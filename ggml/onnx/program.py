@@ -44,6 +44,7 @@ from .values import (
     Sequence,
     Tensor,
     count,
+    is_constant,
     is_float,
     place_of,
     require_held,
@@ -221,11 +222,6 @@ def least(value):
     return value.least if isinstance(value, Tensor) else value
 
 
-def is_constant(value):
-    """Whether a value is known, whatever the sizes are for which a graph is recorded."""
-    return isinstance(value, Known) and value.trace is None
-
-
 def where_of(results):
     """Where the results of a rule come from."""
     return "folded" if all(type(r) is Known for r in results) else "graph"
@@ -359,10 +355,11 @@ class Lowering:
 
     def is_moved(self, node, values):
         """Whether the only node of a program has large operands of integers, which take less time on the host."""
-        if len(self.program.nodes) > 1 or node.op not in host.OF_INTEGERS or self.builder.stays:
+        alone = [n is node for n in self.program.nodes] == [True]  # and not a part of a function
+        if not alone or node.op not in host.OF_INTEGERS or self.builder.stays:
             return False
-        grows = node.op in host.GROWING
-        types = [v.dtype for v in values if type(v) is Feed and (grows or count(v.shape) >= LARGE)]
+        grows, given = node.op in host.GROWING, values[:1] if node.op in host.TAKING else values
+        types = [v.dtype for v in given if type(v) is Feed and (grows or count(v.shape) >= LARGE)]
         if types and node.op == "Cast":
             types.append(numpy_type(node.attr("to"), str(node)))
             if not WIDENED.isdisjoint(types):  # the engine converts half precision

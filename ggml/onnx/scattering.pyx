@@ -91,6 +91,20 @@ cdef inline number combined(number a, number b, int kind) noexcept nogil:
     return b
 
 
+cdef inline int64_t entry_at(int64_t place, Py_ssize_t n) noexcept nogil:
+    """Which of n entries a place means, which counts from the end if it is negative; below 0: none."""
+    place += n if place < 0 else 0
+    return place if place < n else -1
+
+
+cdef int require_rows(const Py_ssize_t* y, const Py_ssize_t* x, const Py_ssize_t* index) except -1:
+    """Raises an error unless an index (outer, any, inner) fits arrays (outer, entries, inner)."""
+    if y[0] != index[0] or y[2] != index[2] or x[0] != index[0] or x[2] != index[2]:
+        raise ValueError(f"an index of {index[0]} x {index[1]} x {index[2]} entries for arrays of {y[0]} x {y[1]} x "
+                         f"{y[2]} and {x[0]} x {x[1]} x {x[2]}")
+    return 0
+
+
 cdef Py_ssize_t combine(number[:, :, ::1] y, const int64_t[:, :, ::1] index, const number[:, :, ::1] updates,
                         int kind) noexcept nogil:
     """Does what scatter says. Rows of floats whose elements have one entry are combined as vectors."""
@@ -106,9 +120,8 @@ cdef Py_ssize_t combine(number[:, :, ::1] y, const int64_t[:, :, ::1] index, con
         at, source, to = &index[i, 0, 0], &updates[i, 0, 0], &y[i, 0, 0]
         if number is float and ROW <= inner and n <= INT32_MAX:
             for j in range(m):
-                place = at[j * inner]
-                place += n if place < 0 else 0
-                if place < 0 or place >= n:
+                place = entry_at(at[j * inner], n)
+                if place < 0:
                     return (i * m + j) * inner
                 if not gg_alike(at + j * inner, inner):
                     break
@@ -119,9 +132,8 @@ cdef Py_ssize_t combine(number[:, :, ::1] y, const int64_t[:, :, ::1] index, con
         else:
             j = 0
         for j in range(j * inner, m * inner):
-            place = at[j]
-            place += n if place < 0 else 0
-            if place < 0 or place >= n:
+            place = entry_at(at[j], n)
+            if place < 0:
                 return i * m * inner + j
             place = place * inner + k
             if kind == NONE:
@@ -144,9 +156,8 @@ cdef Py_ssize_t take(word[:, :, ::1] y, const word[:, :, ::1] x, const entry[:, 
     for i in range(index.shape[0] if m * inner else 0):
         at, to, source = &index[i, 0, 0], &y[i, 0, 0], &x[i, 0, 0] if n else NULL
         for j in range(m * inner):
-            place = at[j]
-            place += n if place < 0 else 0
-            if place < 0 or place >= n:
+            place = entry_at(at[j], n)
+            if place < 0:
                 return i * m * inner + j
             to[j] = source[place * inner + k]
             k += 1
@@ -164,6 +175,9 @@ def gather(word[:, :, ::1] y, const word[:, :, ::1] x, const entry[:, :, ::1] in
         As scatter.
     """
     cdef Py_ssize_t wrong
+    require_rows(y.shape, x.shape, index.shape)
+    if y.shape[1] != index.shape[1]:
+        raise ValueError(f"{index.shape[1]} entries of an index for {y.shape[1]} of a result")
     with nogil:
         wrong = take(y, x, index)
     return wrong
@@ -181,6 +195,9 @@ def scatter(number[:, :, ::1] y, const int64_t[:, :, ::1] index, const number[:,
         The position in the flattened index of an entry that y lacks, where the work ended; -1 if there is none.
     """
     cdef Py_ssize_t wrong
+    require_rows(y.shape, updates.shape, index.shape)
+    if updates.shape[1] != index.shape[1]:
+        raise ValueError(f"{index.shape[1]} entries of an index for {updates.shape[1]} updates")
     with nogil:
         wrong = combine(y, index, updates, kind)
     return wrong
@@ -190,7 +207,9 @@ def scatter_rows(number[:, ::1] y, const int64_t[::1] place, const number[:, ::1
     """Combines the rows of y at places, which it has, with those of updates, in their order; kind: as scatter."""
     cdef Py_ssize_t j, k, width = updates.shape[1]
     cdef int32_t row = 0
-    if not width or updates.shape[0] < place.shape[0] or y.shape[1] != width:
+    if updates.shape[0] != place.shape[0] or y.shape[1] != width:
+        raise ValueError(f"{place.shape[0]} places for updates of {updates.shape[0]} x {width} of rows of {y.shape[1]}")
+    if not width:
         return
     with nogil:
         for j in range(place.shape[0]):
@@ -212,9 +231,8 @@ cdef Py_ssize_t number_places(int64_t[:, ::1] y, const int64_t[:, :, ::1] index,
         for j in range(index.shape[1]):
             total = i
             for k in range(depth):
-                place = index[i, j, k]
-                place += sizes[k] if place < 0 else 0
-                if place < 0 or place >= sizes[k]:
+                place = entry_at(index[i, j, k], sizes[k])
+                if place < 0:
                     return (i * index.shape[1] + j) * depth + k
                 total = total * sizes[k] + place
             y[i, j] = total
@@ -244,9 +262,8 @@ def mark(word[:, :, ::1] y, const int64_t[:, ::1] index, const word[::1] value):
     with nogil:
         for i in range(index.shape[0]):
             for k in range(index.shape[1]):
-                place = index[i, k]
-                place += n if place < 0 else 0
-                if 0 <= place < n:
+                place = entry_at(index[i, k], n)
+                if place >= 0:
                     y[i, place, k] = value[0]
 
 

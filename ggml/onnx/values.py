@@ -189,6 +189,11 @@ class Known:
         return (int(array.min()), int(array.max())) if array.size else (0, 0)
 
 
+def is_constant(value):
+    """Whether a value is known, whatever the sizes are for which a graph is recorded."""
+    return isinstance(value, Known) and value.trace is None
+
+
 class Tensor:
     """A value in a ggml graph: t of type F32, with ONNX's shape and type, and (lo, hi) for booleans and integers.
 

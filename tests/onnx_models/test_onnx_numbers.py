@@ -281,6 +281,14 @@ def test_scattering_beyond_the_axis():
         one("ScatterElements", np.zeros((100, 100), np.float32), index, np.ones((100, 100), np.float32))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_more_places_than_elements(dtype):
+    for size in (2, 100):
+        with pytest.raises((ggml.onnx.NodeError, ggml.onnx.HostError), match="40000 entries of an index for"):
+            places = np.zeros((1, 1, 200, 200), np.int64)
+            one("MaxUnpool", np.ones((1, 1, size, size), dtype), places, kernel_shape=[2, 2], strides=[2, 2])
+
+
 @pytest.mark.parametrize("slopes", [(0.25, -2, 1), (0.25, 3, 0)])
 def test_prelu(slopes):
     x, slope = planes(size=(2, 3, 4, 5)), np.array(slopes, np.float32).reshape(3, 1, 1)
@@ -526,6 +534,13 @@ def compare(op, operands, attrs, strict=False):
 def test_large_operands_of_integers(op, operands, attrs):
     """They stay on the host, where results are exact and wrap around as integers do."""
     assert compare(op, operands, attrs) == {"host"}
+
+
+def test_parts_of_a_function_stay_in_the_graph():
+    """Only an operator that is alone leaves it."""
+    dice = np.random.default_rng(0)
+    scores, classes = dice.normal(size=(9, 2, 40, 31)).astype(np.float32), dice.integers(0, 2, (9, 40, 31))
+    assert compare("NegativeLogLikelihoodLoss", (scores, classes), {"reduction": "none"}) == {"expanded", "graph"}
 
 
 def test_integers_of_strict_models_stay_in_the_graph():

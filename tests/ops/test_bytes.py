@@ -326,9 +326,12 @@ def test_whole_numbers_are_convolved_exactly(kernel, data, places):
 LARGE = [  # kernel, data, places
     ((33, 64, 3, 3), (1, 64, 15, 17), (2, 2, 1, 1, 1, 1)),
     ((130, 50, 1, 1), (2, 50, 13, 9), (1, 1, 0, 0, 1, 1)),
-    ((17, 3, 7, 7), (1, 3, 61, 70), (2, 2, 3, 3, 1, 1)),  # an odd number of words, a channel that does not exist
+    ((130, 300, 1, 1), (2, 300, 13, 9), (1, 1, 0, 0, 1, 1)),
+    ((17, 3, 7, 7), (1, 3, 61, 70), (2, 2, 3, 3, 1, 1)),
+    ((17, 3, 9, 9), (1, 3, 61, 70), (2, 2, 4, 4, 1, 1)),  # an odd number of words, a channel that does not exist
     ((95, 101, 3, 3), (1, 101, 7, 7), (1, 1, 1, 1, 1, 1)),  # a kernel larger than the data
     ((9, 18, 5, 2), (1, 18, 40, 33), (1, 3, 0, 2, 2, 1)),
+    ((19, 30, 5, 2), (1, 30, 40, 33), (1, 3, 0, 2, 2, 1)),
 ]
 
 

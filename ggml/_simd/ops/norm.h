@@ -30,8 +30,10 @@ static float limit_to_f32(double x) { return x > FLT_MAX ? FLT_MAX : (float)x; }
  * NaN. */
 static float inverse_root(double q) { return q == 0 ? 0 : limit_to_f32(1 / __builtin_sqrt(q)); }
 static void scale_row(const row_part *p, const float *x, float s, float r, float *y) {
-    if (s == 1) row_times(p, x, r, y);
-    else
+    if (s == 1) {
+        row_times(p, x, r, y);
+        return;
+    }
     EACH_PART(i, p) st(y + i, vf_mul(vf_mul(ld(x + i, p->end - i), vf_set1(s)), vf_set1(r)), p->end - i);
 }
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..expand import private, subgraph
-from ..program import RetraceError, is_constant
-from ..values import I64, Drive, Feed, Known, NeedValue, OnHost, Opaque, Sequence, Tensor
+from ..program import RetraceError
+from ..values import I64, Drive, Feed, Known, NeedValue, OnHost, Opaque, Sequence, Tensor, is_constant
 from . import rule
 
 UNROLLED = 64  # a Loop of at most so many iterations becomes part of the graph,

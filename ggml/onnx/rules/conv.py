@@ -4,7 +4,7 @@ import numpy as np
 
 from ..recording import ggml
 from ..sizes import int_of
-from ..values import F32, Known, OnHost, count, extents
+from ..values import F32, Known, OnHost, count, extents, is_constant
 from . import rule
 from .matmul import bytes_of, centred, codes_of, is_scale, matmul, scaled
 from .shape import padded
@@ -67,7 +67,7 @@ def byte_conv(b, node, *operands):
     x, w, zero, scale = codes
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
     bias, factor = [*operands[6:], None][0], b.reshape(scale, (count(scale.shape), *(1,) * (len(x.shape) - 2)))
-    if not isinstance(scale, Known) or not (bias is None or isinstance(bias, Known)) or not is_scale(scale.array):
+    if not is_constant(scale) or not (bias is None or is_constant(bias)) or not is_scale(scale.array):
         return finished(b, scaled(b, convolve(b, x, w, strides, dilations, pads, groups, zero), factor), bias)
     s = scale.array
     row = bias and bias.derived(("over", s.tobytes()), lambda a: a.reshape(-1) / s)
@@ -160,7 +160,7 @@ def whole_product(b, x, w, strides, dilations, pads, bias):
 
     That of several pictures of few positions, most pairs of which (one of x, one of the result) a tap connects.
     """
-    if not (isinstance(w, Known) and w.arena and not w.trace and {x.dtype, w.dtype} == {F32}) or b.weights or b.trains:
+    if not is_weight(b, w) or {x.dtype, w.dtype} != {F32}:
         return None
     size = places(x.shape[2:], w.shape[2:], strides, dilations, pads)
     pairs = count(x.shape[2:]) * count(size)
@@ -244,7 +244,7 @@ def by_phases(x, kernel, strides, groups, m, extra):
 
 def is_weight(b, w):
     """Whether a value is constant, so that what is made of it is made once."""
-    return isinstance(w, Known) and w.arena and not w.trace and not (b.trains or b.weights)
+    return is_constant(w) and w.arena and not (b.trains or b.weights)
 
 
 def phases(b, x, w, strides, starts, size, groups, bias):

@@ -11,7 +11,21 @@ from ..graph import numpy_type
 from ..layout import in_groups
 from ..recording import ggml
 from ..replaying import compiled_node
-from ..values import BOOL, F32, F64, I64, Double, Known, OnHost, Tensor, broadcast, count, extents, place_of
+from ..values import (
+    BOOL,
+    F32,
+    F64,
+    I64,
+    Double,
+    Known,
+    OnHost,
+    Tensor,
+    broadcast,
+    count,
+    extents,
+    is_constant,
+    place_of,
+)
 from . import RULES as OTHERS
 
 RULES: dict[str, Any] = {}
@@ -136,7 +150,7 @@ def gemm(b, node, x, y, c=None):
 
 def constant(y):
     """Whether a value is a matrix that does not depend on sizes."""
-    return isinstance(y, Known) and not y.trace and len(y.shape) == 2
+    return is_constant(y) and len(y.shape) == 2
 
 
 def product(b, x, y):
@@ -174,7 +188,7 @@ def arg_max(b, node, x):
 def columns(b, node, x, index):
     """Known entries of the last axis of a matrix."""
     axis = place_of(node.attr("axis", 0), len(x.shape)) if node.op == "Gather" else len(x.shape) - 1
-    if not isinstance(index, Known) or index.trace or len(x.shape) != 2 or axis != 1:
+    if not is_constant(index) or len(x.shape) != 2 or axis != 1:
         raise OnHost("float64 by index")
     n = x.shape[1]
     places = index.array.reshape(-1)

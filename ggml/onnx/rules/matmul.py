@@ -6,7 +6,19 @@ import numpy as np
 
 from ..recording import ggml
 from ..thin import PAIRED, PRODUCT, WIDTH
-from ..values import F32, Known, OnHost, Tensor, broadcast, count, extents, is_float, is_integer, require_held
+from ..values import (
+    F32,
+    Known,
+    OnHost,
+    Tensor,
+    broadcast,
+    count,
+    extents,
+    is_constant,
+    is_float,
+    is_integer,
+    require_held,
+)
 from . import rule
 
 ROWS, DEEP, LEAST = 256, 32, 3  # rows of a thin product, elements of each, columns of the matrix
@@ -131,7 +143,7 @@ def codes_of(b, along, x, x_scale, x_zero, y, y_scale, y_zero):
 
 def product_of(b, x_scale, y_scale):
     """The product of one scale and another one or a vector of them."""
-    if all(isinstance(v, Known) and v.trace is None for v in (x_scale, y_scale)):
+    if is_constant(x_scale) and is_constant(y_scale):
         s = x_scale.array.reshape(())
         return y_scale.derived(("times", s.tobytes()), lambda a: np.ravel(a) * s)
     return b.mul(b.reshape(x_scale, ()), b.reshape(y_scale, (count(y_scale.shape),)))
@@ -150,7 +162,7 @@ def byte_matmul(b, node, *operands):
 def scaled(b, sums, scale):
     """Sums of products of integers times a scale, or scales, as F32."""
     sums = Tensor(sums.t, sums.shape, F32)
-    factors = (sums, scale) if isinstance(scale, Known) and is_scale(scale.array) else None
+    factors = (sums, scale) if is_constant(scale) and is_scale(scale.array) else None
     return Tensor(b.mul(sums, scale).t, sums.shape, F32, factors=factors)
 
 
@@ -205,7 +217,7 @@ def rows_of(b, t):
 
 def is_thin(b, x, y):
     """Whether x has many short rows, and y is a small constant matrix, for which there is compiled code."""
-    if not isinstance(y, Known) or y.trace or len(y.shape) != 2 or {x.dtype, y.dtype} != {F32}:
+    if not is_constant(y) or len(y.shape) != 2 or {x.dtype, y.dtype} != {F32}:
         return False
     k, n = y.shape
     small = 0 < k <= DEEP and LEAST <= n <= 2 * WIDTH and b.weights is None and not b.trains
@@ -242,7 +254,7 @@ def gemm(b, node, x, y, c=None):
         if len(v.shape) != 2:
             raise ValueError(f"the product of {list(x.shape)} and {list(y.shape)}: both must have two axes")
     alone = node.attr("alpha", 1.0) == 1 == node.attr("beta", 1.0) and x.shape[1] == y.shape[0]
-    if alone and isinstance(c, Known) and not c.trace and c.shape in (y.shape[1:], (1, *y.shape[1:])):
+    if alone and is_constant(c) and c.shape in (y.shape[1:], (1, *y.shape[1:])):
         if is_thin(b, x, y) and c.dtype == F32:
             return thin(b, x, y, c)
     return scaled_sum(b, node, matmul(b, x, y), c)
@@ -313,7 +325,7 @@ def centred(b, x, zero, axis, held=np.int32):
         return x.derived(("centred", held, z.shape, z.tobytes()), lambda a: a.astype(held) - z)
     x = b.use(x)
     wide = b.like(x.t, shape, np.dtype(np.int32), x.bounds)
-    if zero is None or isinstance(zero, Known) and zero.trace is None and not zero.array.any():
+    if zero is None or is_constant(zero) and not zero.array.any():
         return wide
     if len(zero.shape) == 1 and zero.shape[0] > 1:
         zero = b.reshape(zero, (*zero.shape, *(1,) * (-1 - axis)))

@@ -41,8 +41,8 @@ def softmax_of(b, op, x):
 
 def log_softmax(b, x, axis):
     """The logarithm of the softmax over an axis."""
+    x = b.contiguous(x)
     if axis % len(x.shape) == len(x.shape) - 1 and x.shape[axis] >= WIDE and count(x.shape):
-        x = b.contiguous(x)
         return b.with_shape(ggml.ext.log_soft_max(b.ctx, x.t), x.shape, x)
     x = b.sub(x, b.reduce_max(x, [axis], True))
     return b.sub(x, b.unary(ggml.ggml_log, b.reduce_sum(b.unary(ggml.ggml_exp, x), [axis], True)))

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..graph import numpy_type
 from ..recording import ggml
-from ..values import F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_float, is_integer
+from ..values import F32, NARROW, Known, OnHost, Tensor, count, integer_range, is_constant, is_float, is_integer
 from . import RULES, rule
 from .conv import byte_conv
 from .elementwise import convert
@@ -50,7 +50,7 @@ def dequantized(b, x, scale, zero=None, axis=1, block=0):
 def nearly(b, x, scale, zero, axis):
     """The same up to rounding, in one pass where it has one scale, for what becomes codes again."""
     numbers = [v for v in (scale, zero) if v is not None]
-    plain = all(isinstance(v, Known) and v.trace is None and count(v.shape) == 1 for v in numbers)
+    plain = all(is_constant(v) and count(v.shape) == 1 for v in numbers)
     if isinstance(x, Known) or scale.dtype != F32 or not plain:
         return dequantized(b, x, scale, zero, axis)
     s, z = float(scale.array.reshape(())), 0.0 if zero is None else float(zero.array.reshape(()))
@@ -65,7 +65,7 @@ def quantized(b, x, scale, zero, dtype, less=0):
     if max(-lo, hi) > 1 << 16:
         raise OnHost(f"conversion to {dtype}")
     factors = x.factors if isinstance(x, Tensor) else None
-    if factors and isinstance(scale, Known) and scale.trace is None and scale.dtype == F32 and is_scale(scale.array):
+    if factors and is_constant(scale) and scale.dtype == F32 and is_scale(scale.array):
         x, by = factors
         scale = scale.derived(("over", by.shape, by.array.tobytes()), lambda a: a / by.array)
     x, scale, one = b.as_float(x), b.as_float(scale), zero is None or count(zero.shape) == 1

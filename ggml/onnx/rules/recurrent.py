@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import recurrence  # type: ignore[attr-defined]
 from ..recording import ggml
-from ..values import F32, Known, OnHost, Tensor
+from ..values import F32, Known, OnHost, Tensor, is_constant
 from . import rule
 from .elementwise import ACTIVATIONS, activation
 from .matmul import matmul
@@ -181,7 +181,7 @@ def first_bias(b, bias, wide, after):
     """What is added to the products of the inputs: both biases, or the first one if a gate is applied to the second."""
     if after:
         return b.slice(bias, -1, 0, wide)
-    if isinstance(bias, Known) and not bias.trace:
+    if is_constant(bias):
         return bias.derived("both", lambda a: a[:, :wide] + a[:, wide:])
     return b.add(b.slice(bias, -1, 0, wide), b.slice(bias, -1, wide, wide))
 

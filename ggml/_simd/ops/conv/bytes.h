@@ -11,12 +11,11 @@ static inline int64_t codes_room(const codes_plan *q) {
     return gg_max(planes * q->plane, rows) + MR + VW;
 }
 /* The sums of n output channels from j on (those of a group), of MR positions from x on. */
-static inline void codes_sums(const codes_plan *q, bool clipped, int64_t j, int64_t n, const float *x) {
-    if (clipped) clipped_codes(q, j, n, x);
+static inline void codes_sums(const codes_plan *q, int64_t j, int64_t n, const float *x) {
+    if (q->of != CODES_OF) clipped_codes(q, j, n, x);
     else codes_table[n + q->sums_codes](q->steps, q->at, x, codes_panel(q, j / q->each), q->tile, MR);
 }
-static void codes_tasks(const gg_work *w, const codes_plan *q, bool clipped, const ggml_tensor *x, char *y,
-                        size_t nb_c) {
+static void codes_tasks(const gg_work *w, const codes_plan *q, const ggml_tensor *x, char *y, size_t nb_c) {
     const patches *const v = q->v;
     codes_steps(q);
     memset(q->copy + codes_room(q) - MR - VW, 0, (MR + VW) * sizeof(float));
@@ -34,7 +33,7 @@ static void codes_tasks(const gg_work *w, const codes_plan *q, bool clipped, con
                 const int64_t j = (by_group ? t / panels : t % q->groups) * q->each;
                 const int64_t n = gg_min(q->each, q->columns - j);
                 if (n <= 0) continue;
-                codes_sums(q, clipped, j, n, q->copy + f);
+                codes_sums(q, j, n, q->copy + f);
                 codes_store(q, rows, f, j, n, nb_c, y + (size_t)image * v->to_n + (size_t)first * v->to[1]);
             }
         }
@@ -77,7 +76,7 @@ static int conv_bytes_run(const gg_work *w, const conv_plan *p, const void *part
         j1 = gg_min(q->groups * (w->ith + 1) / w->nth * q->each, q->columns);
     (clipped ? clipped_pack_kernel : codes_pack)(q, j0, j1, q->copy);
     gg_barrier(w);
-    codes_tasks(w, q, clipped, x, p->dst->data, gg_conv_g(&p->v).nb_c);
+    codes_tasks(w, q, x, p->dst->data, gg_conv_g(&p->v).nb_c);
     return GGML_STATUS_SUCCESS;
 }
 

@@ -6,6 +6,7 @@
 #include "codes.h"
 
 #ifdef GG_VEC_PAIRS
+enum { CLIPPED_STEPS = 64 };        /* least words that a position is made of: tiles of fewer take longer than pairs */
 /* The list of an output channel. */
 typedef struct codes_list { const clipped_word *first; int64_t n; } codes_list;
 /* Where the packed kernel has them: behind its rows, which are twice as long as the clipped half. */
@@ -29,7 +30,7 @@ static clipped_panel clipped_kernel(const codes_plan *q, float *tmp) {
 }
 /* False: clipping does not pay for any values. */
 static bool clipped_plan_make(codes_plan *q, const conv_plan *p) {
-    if (!codes_plan_make(q, p, CODES_MOST, CLIPPED_N) || q->w_offset || q->steps < 2) return false;
+    if (!codes_plan_make(q, p, CODES_MOST, CLIPPED_N) || q->w_offset || q->steps < CLIPPED_STEPS) return false;
     const patches *const v = q->v;
     return v->n * v->ax[0].out * v->ax[1].out * q->columns * q->taps * v->c >= BYTES_LARGE;
 }
