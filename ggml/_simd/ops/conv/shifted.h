@@ -156,13 +156,17 @@ static inline vf shifted_finish(vf x, const shifted_end *end, int j, bool hardsw
     return hardswish ? v_hardswish(y) : vf_max(vf_set1(end->least), y);
 }
 
+/* Where a tile reads the elements of tap k: at[k] floats from x, where it may also pack them, or k * step floats */
+enum { SHIFTED_AT, SHIFTED_PACKS, SHIFTED_STEPS };
+
 /* out[j*ldo + i] (+)= the sum over k of x[at[k] + i] w[j*ldw + k], for v vectors of positions, the last of which has
- * `left` elements, and n output channels. packs: what is read of x is also packed to `tile`. end: what follows the
- * sums; NULL: nothing does. The kernel of the next n channels is prefetched: it may be in the L3 cache or in memory,
- * and its rows are too short for the processor to foresee them. */
-#define SHIFTED_ARGS int64_t k, const int32_t *at, const float *x, const float *w, int64_t ldw, float *out, \
-                     int64_t ldo, int left, bool add, float *tile, const shifted_end *end
-GG_INLINE void shifted_tile(const int v, const int n, const bool packs, SHIFTED_ARGS) {
+ * `left` elements, and n output channels. tile: where elements are packed. end: what follows the sums; NULL: nothing
+ * does. next: the kernel of the next n channels is prefetched. It may be in the L3 cache or in memory, and its rows are
+ * too short for the processor to foresee them. Once is enough: rows whose distance is a power of two share sets of L1,
+ * so that prefetched lines displace those that are read. */
+#define SHIFTED_ARGS int64_t k, const int32_t *at, int64_t step, const float *x, const float *w, int64_t ldw, \
+                     float *out, int64_t ldo, int left, bool add, bool next, float *tile, const shifted_end *end
+GG_INLINE void shifted_tile(const int v, const int n, const int reads, SHIFTED_ARGS) {
     vf sum[SHIFTED_NARROW_N][SHIFTED_V];
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) {
@@ -170,12 +174,15 @@ GG_INLINE void shifted_tile(const int v, const int n, const bool packs, SHIFTED_
             sum[j][i] = !add ? vf_zero() : i < v - 1 || left == VW ? vf_load(p) : vf_loadn(p, left);
         }
     for (; k > 0; k -= SHIFTED_LINE) {
-        GG_UNROLL for (int j = 0; j < n; j++) __builtin_prefetch(w + (n + j) * ldw);
-        for (int64_t l = gg_min(k, SHIFTED_LINE); l > 0; l--, at++, w++) {
+        GG_UNROLL for (int j = 0; next && j < n; j++) __builtin_prefetch(w + (n + j) * ldw);
+        _Pragma("GCC unroll 4")
+        for (int64_t l = gg_min(k, SHIFTED_LINE); l > 0; l--, w++) {
             vf a[SHIFTED_V];
-            GG_UNROLL for (int i = 0; i < v; i++) a[i] = vf_load(x + *at + i * VW);
-            GG_UNROLL for (int i = 0; packs && i < v; i++) vf_store(tile + i * VW, a[i]);
-            if (packs) tile += SHIFTED_LANES;
+            const float *const p = reads == SHIFTED_STEPS ? x : x + *at++;
+            GG_UNROLL for (int i = 0; i < v; i++) a[i] = vf_load(p + i * VW);
+            GG_UNROLL for (int i = 0; reads == SHIFTED_PACKS && i < v; i++) vf_store(tile + i * VW, a[i]);
+            if (reads == SHIFTED_PACKS) tile += SHIFTED_LANES;
+            if (reads == SHIFTED_STEPS) x += step;
             GG_UNROLL for (int j = 0; j < n; j++) {
                 const vf y = vf_set1(w[j * ldw]);
                 GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(a[i], y, sum[j][i]);
@@ -195,39 +202,26 @@ GG_INLINE void shifted_tile(const int v, const int n, const bool packs, SHIFTED_
             else vf_storen(p, sum[j][i], left);
         }
 }
-#define SHIFTED_MANY(F, v) F(v, 5) F(v, 6)
-#define SHIFTED_NARROW(F) F(1, 7) F(1, 8)
-#define SHIFTED_SIZES(F, v) F(v, 1) F(v, 2) F(v, 3) F(v, 4) SHIFTED_MANY(F, v)
-#define SHIFTED(v, n) \
-    static void shifted_##v##_##n(SHIFTED_ARGS) { \
-        shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, false, k, at, x, w, ldw, out, ldo, left, add, tile, end); \
+/* Sizes of tiles; few groups have less than 5 output channels, so these are not packed meanwhile. */
+#define SHIFTED_MANY(F, v, reads) F(v, 5, reads) F(v, 6, reads)
+#define SHIFTED_ALL(F, v, reads) F(v, 1, reads) F(v, 2, reads) F(v, 3, reads) F(v, 4, reads) SHIFTED_MANY(F, v, reads)
+#define SHIFTED_NARROW(F, reads) F(1, 7, reads) F(1, 8, reads)
+#define SHIFTED(v, n, reads) \
+    static void shifted_##reads##_##v##_##n(SHIFTED_ARGS) { \
+        shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, SHIFTED_##reads, k, at, step, x, w, ldw, out, ldo, left, add, \
+                     next, tile, end); \
     }
-#define SHIFTED_PACKING(v, n) \
-    static void shifted_packing_##v##_##n(SHIFTED_ARGS) { \
-        shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, true, k, at, x, w, ldw, out, ldo, left, add, tile, end); \
-    }
-SHIFTED_SIZES(SHIFTED, 1) SHIFTED_NARROW(SHIFTED)
-SHIFTED_SIZES(SHIFTED, 2)
-SHIFTED_SIZES(SHIFTED, 3)
-SHIFTED_SIZES(SHIFTED, 4)
-SHIFTED_MANY(SHIFTED_PACKING, 1) SHIFTED_NARROW(SHIFTED_PACKING)
-SHIFTED_MANY(SHIFTED_PACKING, 2)
-SHIFTED_MANY(SHIFTED_PACKING, 3)
-SHIFTED_MANY(SHIFTED_PACKING, 4)
+#define SHIFTED_ROWS(F, G, reads) G(F, 1, reads) SHIFTED_NARROW(F, reads) G(F, 2, reads) G(F, 3, reads) G(F, 4, reads)
+SHIFTED_ROWS(SHIFTED, SHIFTED_ALL, AT)
+SHIFTED_ROWS(SHIFTED, SHIFTED_MANY, PACKS)
+SHIFTED_ROWS(SHIFTED, SHIFTED_ALL, STEPS)
 #undef SHIFTED
-#undef SHIFTED_PACKING
 typedef void (*shifted_fn)(SHIFTED_ARGS);
-#define SHIFTED(v, n) [n] = v <= SHIFTED_V ? shifted_##v##_##n : NULL,
-static const shifted_fn shifted_table[][SHIFTED_NARROW_N + 1] = {
-    [1] = {SHIFTED_SIZES(SHIFTED, 1) SHIFTED_NARROW(SHIFTED)}, [2] = {SHIFTED_SIZES(SHIFTED, 2)},
-    [3] = {SHIFTED_SIZES(SHIFTED, 3)}, [4] = {SHIFTED_SIZES(SHIFTED, 4)},
-};
-#undef SHIFTED
-/* NULL for fewer output channels: few groups have so few. */
-#define SHIFTED(v, n) [n] = v <= SHIFTED_V ? shifted_packing_##v##_##n : NULL,
-static const shifted_fn shifted_packing[][SHIFTED_NARROW_N + 1] = {
-    [1] = {SHIFTED_MANY(SHIFTED, 1) SHIFTED_NARROW(SHIFTED)}, [2] = {SHIFTED_MANY(SHIFTED, 2)},
-    [3] = {SHIFTED_MANY(SHIFTED, 3)}, [4] = {SHIFTED_MANY(SHIFTED, 4)},
+#define SHIFTED(v, n, reads) [v][n] = v <= SHIFTED_V ? shifted_##reads##_##v##_##n : NULL,
+static const shifted_fn shifted_table[][5][SHIFTED_NARROW_N + 1] = {
+    [SHIFTED_AT] = {SHIFTED_ROWS(SHIFTED, SHIFTED_ALL, AT)},
+    [SHIFTED_PACKS] = {SHIFTED_ROWS(SHIFTED, SHIFTED_MANY, PACKS)},
+    [SHIFTED_STEPS] = {SHIFTED_ROWS(SHIFTED, SHIFTED_ALL, STEPS)},
 };
 #undef SHIFTED
 
@@ -356,13 +350,15 @@ static void shifted_block(const patches *v, const gemm *g, const shifted *s, int
                              rows, copy);
 }
 
-/* The offsets of each tap in the copies, in the input where it is read in place, and in a packed tile. */
-typedef struct shifted_offsets { int32_t *copies, *input, *tile; } shifted_offsets;
+/* The offset of each tap, and the step from each to the next; 0: it varies. Of the two, the first is for copies, the
+ * second for the input where it is read in place. */
+typedef struct shifted_offsets { int32_t *at; int64_t step; } shifted_offsets;
 
 /* Tiles that are computed before the next output channels: `count` of them, which `first` divides, from x. If they are
  * packed, a tile of k taps follows the other, and the first group of output channels packs what it reads. */
 typedef struct shifted_batch {
-    const int32_t *at, *tile_at;    /* the offsets of taps from x, and in a packed tile */
+    const int32_t *at;              /* the offsets of taps from x, */
+    int64_t step;                   /* from each to the next; 0: it varies */
     const float *x;
     float *tile;                    /* NULL: tiles are not packed */
     int64_t k, count, places;       /* taps; tiles; positions up to the end of the strip */
@@ -394,12 +390,12 @@ static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const f
         const int64_t p = b->first[t] * VW, wide = b->first[t + 1] - b->first[t];
         const int left = (int)gg_min(b->places - p - (wide - 1) * VW, VW);
         float *const tile = b->tile ? b->tile + t * b->k * SHIFTED_LANES : NULL;
-        const bool new = tile && packs && !b->ready && !(b->end_ready && t == b->count - 1);
-        const shifted_fn packing = new ? shifted_packing[wide][n] : NULL;
-        if (new && !packing) shifted_pack(b, t);
-        if (packing) packing(b->k, b->at, b->x + p, w, ldw, out + p, ldo, left, add, tile, end);
-        else if (tile) shifted_table[wide][n](b->k, b->tile_at, tile, w, ldw, out + p, ldo, left, add, NULL, end);
-        else shifted_table[wide][n](b->k, b->at, b->x + p, w, ldw, out + p, ldo, left, add, NULL, end);
+        bool new = tile && packs && !b->ready && !(b->end_ready && t == b->count - 1);
+        if (new && !shifted_table[SHIFTED_PACKS][wide][n]) shifted_pack(b, t), new = false;
+        const bool packed = tile && !new;
+        const int reads = new ? SHIFTED_PACKS : packed || b->step ? SHIFTED_STEPS : SHIFTED_AT;
+        shifted_table[reads][wide][n](b->k, b->at, packed ? SHIFTED_LANES : b->step, packed ? tile : b->x + p, w, ldw,
+                                      out + p, ldo, left, add, !t, tile, end);
     }
 }
 
@@ -425,7 +421,7 @@ typedef struct shifted_room {
 
 /* Output channels j0 .. j1-1 of a strip of rows of an image. */
 static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t strip, int64_t j0, int64_t j1,
-                         const shifted_offsets *at, shifted_room *room) {
+                         const shifted_offsets at[2], shifted_room *room) {
     const patches *const v = &s->seen;
     const patch_axis *ax = v->ax;
     const int64_t first = ax[1].out * strip / s->strips, rows = ax[1].out * (strip + 1) / s->strips - first;
@@ -449,15 +445,15 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         const bool in_place = s->in_place && (s->packs || !beyond);
         const char *const channels = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
         const float *const from = in_place ? (const float *)channels + first * ax[0].out : room->copies;
-        const int32_t *const offsets = in_place ? at->input : at->copies;
+        const int32_t *const offsets = at[in_place].at;
         if (!in_place && !(ready && !s->rest))
             shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, room->copies);
         int64_t ldw;
         const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room->kernel, &ldw);
         for (int64_t k = 0; k < depth * taps && s->rest; k++)
             for (int64_t r = 0; r < s->rest; r++) room->one[r * depth * taps + k] = from[offsets[k] + places + r];
-        shifted_batch batch = {.at = offsets, .tile_at = at->tile, .x = from, .tile = s->packs ? room->tile : NULL,
-                               .k = depth * taps, .places = places, .ready = ready};
+        shifted_batch batch = {.at = offsets, .step = at[in_place].step, .x = from, .k = depth * taps, .places = places,
+                               .tile = s->packs ? room->tile : NULL, .ready = ready};
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             t1 = gg_min(t0 + s->together, tiles);
             const bool single = SHIFTED_V == 2 && vectors % 2 && t1 == tiles && !s->rest;
@@ -508,25 +504,25 @@ static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part
     };
     int64_t size = 0;
     for (int i = 0; i < 5; i++) size += sizes[i] = gg_ceil_div(sizes[i], 16) * 16;     /* vectors are aligned */
-    float *const x = gg_scratch((size_t)(size + 3 * deep) * sizeof *x);
+    float *const x = gg_scratch((size_t)(size + 2 * deep) * sizeof *x);
     if (!x) return conv_memory(plan->dst);
     shifted_room room = {.copies = x, .held = -1};
     room.tile = room.copies + sizes[0], room.one = room.tile + sizes[1], room.kernel = room.one + sizes[2];
     room.results = room.kernel + sizes[3];
     int32_t *const first = (int32_t *)(x + size);
-    const shifted_offsets at = {first, first + deep, first + 2 * deep};
+    const int64_t channel = s->in_place ? (int64_t)(v->nb_c / sizeof(float)) : 0;
+    const shifted_offsets at[2] = {{first, taps == 1 ? s->remainders * s->plane : 0}, {first + deep, channel}};
     for (int64_t c = 0, k = 0; c < s->depth; c++)
         for (int64_t y = 0; y < ax[1].taps; y++)
             for (int64_t tx = 0; tx < ax[0].taps; tx++, k++) {
                 const int64_t row = y * ax[1].dilation, copy = (c * ax[0].taps + tx) * s->remainders;
-                at.copies[k] = (int32_t)((copy + row % ax[1].stride) * s->plane + row / ax[1].stride * ax[0].out);
-                if (s->in_place) at.input[k] = (int32_t)(k * (int64_t)(v->nb_c / sizeof(float)));
-                at.tile[k] = (int32_t)(k * SHIFTED_LANES);
+                at[0].at[k] = (int32_t)((copy + row % ax[1].stride) * s->plane + row / ax[1].stride * ax[0].out);
+                at[1].at[k] = (int32_t)(k * channel);
             }
     const int64_t units = v->n * s->strips * s->chunks;
     for (int64_t u; (u = gg_claim_piece(w, units)) >= 0;) {
         const int64_t chunk = u % s->chunks, strip = u / s->chunks % s->strips, image = u / s->chunks / s->strips;
-        shifted_task(g, s, image, strip, shifted_channel(g, s, chunk), shifted_channel(g, s, chunk + 1), &at, &room);
+        shifted_task(g, s, image, strip, shifted_channel(g, s, chunk), shifted_channel(g, s, chunk + 1), at, &room);
     }
     return GGML_STATUS_SUCCESS;
 }

@@ -71,9 +71,8 @@ struct winograd {
     /* transforms output channel j of the kernel, to `to` in each product; room: floats for its taps */
     void (*transform)(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to);
     /* computes a task. x: the transformed input, which is there if the task is ready; the sums, and lines of the input
-     * or the panels of a part, follow it; at: where its channels begin */
-    void (*compute)(const patches *v, const gemm *g, const winograd *s, winograd_piece *task, const int32_t *at,
-                    float *x);
+     * or the panels of a part, follow it */
+    void (*compute)(const patches *v, const gemm *g, const winograd *s, winograd_piece *task, float *x);
 };
 
 #define WINOGRAD_ROOT 0.707106781f          /* of 1/2 */
@@ -463,14 +462,14 @@ static inline int winograd_which(const winograd *s, int i) {
 /* One of the products of n output channels: the sums over c rows of taps of input channels of `vectors` vectors of
  * windows. */
 static void winograd_products(const float *kernel, const float *x, int64_t c, int64_t n, int64_t vectors, int64_t tiles,
-                              const int32_t *at, float *sums, int64_t plane) {
+                              int64_t step, float *sums, int64_t plane) {
     const int64_t most = vectors == 1 ? SHIFTED_NARROW_N : SHIFTED_N;
     for (int64_t j = 0, few; j < n; j += few) {
         few = n - j >= most ? most : gg_min(n - j, SHIFTED_N);
         for (int64_t t = 0; t < tiles; t++) {
             const int64_t from = vectors * t / tiles, wide = vectors * (t + 1) / tiles - from;
-            shifted_table[wide][few](c, at, x + from * VW, kernel + j * c, c,
-                                     sums + j * plane + from * VW, plane, VW, false, NULL, NULL);
+            shifted_table[SHIFTED_STEPS][wide][few](c, NULL, step, x + from * VW, kernel + j * c, c,
+                                                    sums + j * plane + from * VW, plane, VW, false, !t, NULL, NULL);
         }
     }
 }
@@ -525,8 +524,7 @@ static float *winograd_energies(const winograd *s, const winograd_piece *task, f
     return energy;
 }
 /* A sum that is not finite makes others of its square wrong: a product of panels computes the block again. */
-static void winograd_task(const patches *all, const gemm *whole, const winograd *s, winograd_piece *task,
-                          const int32_t *at, float *x) {
+static void winograd_task(const patches *all, const gemm *whole, const winograd *s, winograd_piece *task, float *x) {
     patches seen = *all, *const v = &seen;
     gemm product = *whole, *const g = &product;
     const bool apart = s->phases > 1;
@@ -555,8 +553,8 @@ static void winograd_task(const patches *all, const gemm *whole, const winograd 
         ahead = winograd_ahead(g, j0 + n, s->each, s->products);
         for (int i = 0; good && i < s->products; i++) {
             if (s->near) pack_prefetch(&ahead);
-            winograd_products(kernel + winograd_which(s, i) * s->kernels, x + i * s->input, v->c, n, vectors, tiles, at,
-                              sums + i * s->sums, s->plane);
+            winograd_products(kernel + winograd_which(s, i) * s->kernels, x + i * s->input, v->c, n, vectors, tiles,
+                              s->windows, sums + i * s->sums, s->plane);
         }
         for (int64_t j = 0; task->even && j < n; j++) {
             float *const y = apart ? plane : (float *)(to + (size_t)j * g->c_n);
@@ -624,16 +622,14 @@ static int winograd_run(const gg_work *w, const conv_plan *plan, const void *par
     const int64_t block = s->near ? g->k + s->transformed * s->kernels : 0;
     const int64_t floats = s->products * (s->input + s->sums) + room + s->energies + s->packed + block + plane;
     const int64_t depth = v->c * s->taps;
-    float *const x = gg_scratch((size_t)(floats + depth) * sizeof *x);
+    float *const x = gg_scratch((size_t)floats * sizeof *x);
     for (int64_t j = g->n * w->ith / w->nth; x && !s->near && j < g->n * (w->ith + 1) / w->nth; j++)
         s->transform(v, g, s, j, x, (float *)w->wdata + j * depth);
     if (!s->near) gg_barrier(w);
     if (!x) return conv_memory(plan->dst);
-    int32_t *const at = (int32_t *)(x + floats);
-    for (int64_t k = 0; k < depth; k++) at[k] = (int32_t)(k % v->c * s->windows + k / v->c * s->across);
     s->kernel = w->wdata, s->room = room;
     winograd_piece task = winograd_pieces(w, s->strips, v->n * s->phases, s->blocks);
-    while (winograd_claim(w, &task)) s->compute(v, g, s, &task, at, x);
+    while (winograd_claim(w, &task)) s->compute(v, g, s, &task, x);
     return GGML_STATUS_SUCCESS;
 }
 

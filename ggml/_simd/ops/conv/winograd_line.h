@@ -159,15 +159,18 @@ GG_INLINE bool line_output(const int taps, const winograd *s, int64_t dilation, 
     return good;
 }
 
-/* Like winograd_products, for several rows of taps: vectors that begin anywhere are packed, a block of k at a time.
- * tile_at: where those of a tile are. */
-static void line_products(const float *kernel, const float *x, int64_t depth, int64_t n, int64_t vectors, int64_t tiles,
-                          const int32_t *at, const int32_t *tile_at, float *tile, float *sums, int64_t plane) {
+/* Like winograd_products, for several rows of taps: vectors that begin anywhere are packed, a block of k at a time. */
+static void line_products(const winograd *s, int64_t channels, const float *kernel, const float *x, int64_t n,
+                          int64_t vectors, int64_t tiles, float *tile, float *sums) {
+    const int64_t depth = channels * s->taps, plane = s->plane;
+    int32_t at[SHIFTED_PACKED_K];
     const int64_t blocks = gg_ceil_div(depth, SHIFTED_PACKED_K), groups = gg_ceil_div(n, SHIFTED_N);
     const int64_t together = shifted_together(gg_ceil_div(depth, blocks));
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t k0 = depth * b / blocks, k = depth * (b + 1) / blocks - k0;
-        shifted_batch batch = {.at = at + k0, .tile_at = tile_at, .x = x, .tile = tile, .k = k, .places = vectors * VW};
+        for (int64_t i = 0; i < k; i++)
+            at[i] = (int32_t)((k0 + i) % channels * s->windows + (k0 + i) / channels * s->across);
+        shifted_batch batch = {.at = at, .x = x, .tile = tile, .k = k, .places = vectors * VW};
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             t1 = gg_min(t0 + together, tiles);
             shifted_divide(vectors, tiles, t0, t1, &batch);
@@ -180,19 +183,16 @@ static void line_products(const float *kernel, const float *x, int64_t depth, in
 }
 
 /* Like winograd_task. */
-static void line_task(const patches *all, const gemm *whole, const winograd *s, winograd_piece *task,
-                      const int32_t *at, float *x) {
+static void line_task(const patches *all, const gemm *whole, const winograd *s, winograd_piece *task, float *x) {
     patches seen = *all, *const v = &seen;
     gemm product = *whole, *const g = &product;
     if (s->phases > 1) winograd_phase(task->image % s->phases, s->phases, v, g);
     const int64_t image = task->image / s->phases, depth = v->c * s->taps;
     const line_strip strip = line_strip_of(v, s, task->strip);
-    int32_t tile_at[SHIFTED_PACKED_K];
     const int64_t rows = strip.r1 - strip.r0, vectors = gg_ceil_div(rows * s->across, VW),
         tiles = gg_ceil_div(vectors, SHIFTED_V);
     float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
     float *const energy = winograd_energies(s, task, room), *const tile = energy + s->energies;
-    for (int i = 0; i < SHIFTED_PACKED_K; i++) tile_at[i] = i * SHIFTED_LANES;
     if (rows < 1) return;                               /* the last phases may have a row less */
     for (int64_t c = 0; c < v->c && !task->ready; c++)
         LINE(line_input, s, v, g, s, image, c, &strip, energy, room, x);
@@ -202,8 +202,8 @@ static void line_task(const patches *all, const gemm *whole, const winograd *s, 
         for (int i = 0; task->even && i < s->products; i++) {
             const float *const kernel = s->kernel + i * s->kernels + j0 * depth, *const windows = x + i * s->input;
             float *const to = sums + i * s->sums;
-            if (s->taps == 1) winograd_products(kernel, windows, depth, n, vectors, tiles, at, to, s->plane);
-            else line_products(kernel, windows, depth, n, vectors, tiles, at, tile_at, tile, to, s->plane);
+            if (s->taps == 1) winograd_products(kernel, windows, depth, n, vectors, tiles, s->windows, to, s->plane);
+            else line_products(s, v->c, kernel, windows, n, vectors, tiles, tile, to);
         }
         for (int64_t r = strip.r0; r < strip.r1; r++) {
             char *const to = g->c + (size_t)image * v->to_n + (size_t)r * v->to[1] + (size_t)strip.x * v->to[0];
