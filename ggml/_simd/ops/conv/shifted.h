@@ -15,8 +15,9 @@ enum {
     SHIFTED_LANES = SHIFTED_V * VW,
     SHIFTED_K = SHIFTED_V == 2 ? 192 : 288,     /* taps of a block of input channels, about, and */
     SHIFTED_PACKED_K = SHIFTED_V == 2 ? 384 : 144,      /* the same if tiles are packed */
-    SHIFTED_TOGETHER = SHIFTED_V == 2 ? 16 : 1,         /* most tiles that are packed together: one stays in L1, */
-    SHIFTED_PACKED_FLOATS = 32 << 10,   /* several, which have so many floats at most, in L2 */
+    SHIFTED_TOGETHER = SHIFTED_V == 2 ? 64 : 1,         /* most tiles that are packed together: one stays in L1, */
+    SHIFTED_PACKED_FLOATS = 32 << 10,   /* several, which have so many floats at most, in L2, */
+    SHIFTED_PACKED_LEAST = 64,          /* and so many taps at least, if there are as many */
     SHIFTED_MOST = SHIFTED_TILES < SHIFTED_TOGETHER ? SHIFTED_TOGETHER : SHIFTED_TILES,
     SHIFTED_PACKED = SHIFTED_V == 2 ? 18 : 96,  /* output channels for which tiles are packed: those that are not lie
                                      * in so many lines and pages that reading them for each group takes longer */
@@ -87,10 +88,12 @@ static void shifted_flatten(patches *v) {
 }
 
 /* Into how many strips threads divide a small image: a thread that computes all channels of its positions reads only
- * these, most of which it has computed itself if the node before is a convolution, too. */
-static int64_t shifted_parts(const patches *v, int nth) {
+ * these, most of which it has computed itself if the node before is a convolution, too. Where the kernel is larger than
+ * the image, it is divided, if that is enough for all threads. */
+static int64_t shifted_parts(const patches *v, const gemm *g, int nth) {
     const int64_t rows = v->ax[1].out, most = gg_min(v->ax[0].out * rows / SHIFTED_LEAST, rows);
     int64_t parts = 1;
+    if (g->n > v->ax[0].out * rows && v->n * (g->n / SHIFTED_CHANNELS) >= nth) return 1;
     for (int64_t i = 2; i <= most && i * v->n <= nth; i++)
         if (nth % (i * v->n) == 0 && 16 * gg_ceil_div(rows, i) * i <= 17 * rows) parts = i;
     return parts;
@@ -103,6 +106,21 @@ static int64_t shifted_chunks(const shifted *s, const gemm *g, int nth) {
     const int64_t several = gg_min(gg_ceil_div(SHIFTED_STRIPS * nth, strips), g->n / SHIFTED_SHARED);
     const int64_t one = gg_min(gg_ceil_div(nth, strips), g->n / SHIFTED_CHANNELS);
     return gg_max(nth > 1 && s->held ? gg_max(gg_min(several, products / SHIFTED_WORK), one) : one, 1);
+}
+
+/* Divides the input channels into blocks, and the tiles of a strip into batches that are packed together: the kernel is
+ * read once for each batch, results are read and written once for each block. */
+static void shifted_balance(shifted *s, int64_t taps) {
+    const int64_t tiles = gg_ceil_div(s->rows * s->seen.ax[0].out - s->rest, SHIFTED_LANES), most = s->depth;
+    const int64_t read = s->seen.c * taps, written = tiles * SHIFTED_LANES;
+    int64_t least = INT64_MAX;
+    for (int64_t n = gg_ceil_div(tiles, SHIFTED_TOGETHER); n <= tiles && n * read < least; n++) {
+        const int64_t together = gg_ceil_div(tiles, n);
+        const int64_t depth = gg_min(SHIFTED_PACKED_FLOATS / (together * taps * SHIFTED_LANES), most);
+        if (depth * taps < gg_min(SHIFTED_PACKED_LEAST, most * taps)) continue;
+        const int64_t blocks = gg_ceil_div(s->seen.c, depth), floats = n * read + (2 * blocks - 1) * written;
+        if (floats < least) least = floats, s->together = together, s->depth = gg_ceil_div(s->seen.c, blocks);
+    }
 }
 
 static bool shifted_fits(const conv_plan *p, void *part) {
@@ -137,7 +155,7 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     const int64_t rest = ax[0].out * ax[1].out % VW;    /* of an image that more threads do not divide either */
     const int64_t bound = g->k < SHIFTED_REST_K ? gg_min(SHIFTED_REST, 1) : SHIFTED_REST;
     s->rest = most == 1 && s->strips == 1 && rest <= bound ? rest : 0;
-    if (s->strips == 1 && !s->rest) s->strips = shifted_parts(v, nth);
+    if (s->strips == 1 && !s->rest) s->strips = shifted_parts(v, g, nth);
     s->rows = gg_ceil_div(ax[1].out, s->strips);
     s->plane = (s->rows + s->halo) * ax[0].out;
     const bool crowded = s->in_place && v->nb_c % SHIFTED_CROWDED == 0;
@@ -146,6 +164,7 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     s->chunks = shifted_chunks(s, g, nth);
     s->packs = crowded || g->n / s->chunks >= SHIFTED_PACKED;
     s->together = s->packs ? shifted_together(s->depth * taps) : SHIFTED_TILES;
+    if (s->packs) shifted_balance(s, taps);
     return true;
 }
 
@@ -202,27 +221,27 @@ GG_INLINE void shifted_tile(const int v, const int n, const int reads, SHIFTED_A
             else vf_storen(p, sum[j][i], left);
         }
 }
-/* Sizes of tiles; few groups have less than 5 output channels, so these are not packed meanwhile. */
-#define SHIFTED_MANY(F, v, reads) F(v, 5, reads) F(v, 6, reads)
-#define SHIFTED_ALL(F, v, reads) F(v, 1, reads) F(v, 2, reads) F(v, 3, reads) F(v, 4, reads) SHIFTED_MANY(F, v, reads)
-#define SHIFTED_NARROW(F, reads) F(1, 7, reads) F(1, 8, reads)
+/* The sizes of tiles. Few groups have less than 5 output channels: they are not packed meanwhile. */
+#define SHIFTED_MANY(F, reads) \
+    F(1, 5, reads) F(2, 5, reads) F(3, 5, reads) F(4, 5, reads) F(1, 6, reads) F(2, 6, reads) F(3, 6, reads) \
+    F(4, 6, reads)
+#define SHIFTED_FEW(F, reads) \
+    F(1, 1, reads) F(2, 1, reads) F(3, 1, reads) F(4, 1, reads) F(1, 2, reads) F(2, 2, reads) F(3, 2, reads) \
+    F(4, 2, reads) F(1, 3, reads) F(2, 3, reads) F(3, 3, reads) F(4, 3, reads) F(1, 4, reads) F(2, 4, reads) \
+    F(3, 4, reads) F(4, 4, reads)
+#define SHIFTED_SIZES(F) \
+    SHIFTED_FEW(F, AT) SHIFTED_MANY(F, AT) SHIFTED_MANY(F, PACKS) SHIFTED_FEW(F, STEPS) SHIFTED_MANY(F, STEPS) \
+    F(1, 7, STEPS) F(1, 8, STEPS)
 #define SHIFTED(v, n, reads) \
     static void shifted_##reads##_##v##_##n(SHIFTED_ARGS) { \
         shifted_tile(v < SHIFTED_V ? v : SHIFTED_V, n, SHIFTED_##reads, k, at, step, x, w, ldw, out, ldo, left, add, \
                      next, tile, end); \
     }
-#define SHIFTED_ROWS(F, G, reads) G(F, 1, reads) SHIFTED_NARROW(F, reads) G(F, 2, reads) G(F, 3, reads) G(F, 4, reads)
-SHIFTED_ROWS(SHIFTED, SHIFTED_ALL, AT)
-SHIFTED_ROWS(SHIFTED, SHIFTED_MANY, PACKS)
-SHIFTED_ROWS(SHIFTED, SHIFTED_ALL, STEPS)
+SHIFTED_SIZES(SHIFTED)
 #undef SHIFTED
 typedef void (*shifted_fn)(SHIFTED_ARGS);
-#define SHIFTED(v, n, reads) [v][n] = v <= SHIFTED_V ? shifted_##reads##_##v##_##n : NULL,
-static const shifted_fn shifted_table[][5][SHIFTED_NARROW_N + 1] = {
-    [SHIFTED_AT] = {SHIFTED_ROWS(SHIFTED, SHIFTED_ALL, AT)},
-    [SHIFTED_PACKS] = {SHIFTED_ROWS(SHIFTED, SHIFTED_MANY, PACKS)},
-    [SHIFTED_STEPS] = {SHIFTED_ROWS(SHIFTED, SHIFTED_ALL, STEPS)},
-};
+#define SHIFTED(v, n, reads) [SHIFTED_##reads][v][n] = v <= SHIFTED_V ? shifted_##reads##_##v##_##n : NULL,
+static const shifted_fn shifted_table[][5][SHIFTED_NARROW_N + 1] = {SHIFTED_SIZES(SHIFTED)};
 #undef SHIFTED
 
 /* Adds the products of a vector of taps, which has `left` elements, for m positions x[r] + i of each output channel. */
@@ -454,11 +473,9 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
             for (int64_t r = 0; r < s->rest; r++) room->one[r * depth * taps + k] = from[offsets[k] + places + r];
         shifted_batch batch = {.at = offsets, .step = at[in_place].step, .x = from, .k = depth * taps, .places = places,
                                .tile = s->packs ? room->tile : NULL, .ready = ready};
+        const int64_t groups = gg_ceil_div(n, SHIFTED_N);
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             t1 = gg_min(t0 + s->together, tiles);
-            const bool single = SHIFTED_V == 2 && vectors % 2 && t1 == tiles && !s->rest;
-            if (single && t1 - t0 > 1) t1--;            /* the last tile has one vector and is computed alone */
-            const int64_t most = single && t1 == tiles ? SHIFTED_NARROW_N : SHIFTED_N, groups = gg_ceil_div(n, most);
             shifted_divide(vectors, tiles, t0, t1, &batch);
             if (s->held) batch.tile = room->tile + (c * taps * tiles + t0 * batch.k) * SHIFTED_LANES;
             if (SHIFTED_TOGETHER > 1 && s->packs && !ready) shifted_ahead(&batch);
