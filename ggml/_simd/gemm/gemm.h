@@ -10,6 +10,8 @@
  *   INT8_NR  columns that the micro-kernels of quantised panels compute: integer sums and sums of floats fit into the
  *            registers.
  *   INT8_AHEAD  words of b between those that such a kernel reads and those that it prefetches from L2; 0: it does not.
+ *   B_AHEAD  whether the micro-kernel of floats prefetches the next panel of b. With few accumulators there are many
+ *            other instructions for each product, and one more costs more than it saves.
  *   GEMV_MAX_N  the most columns for which a matrix of floats is multiplied without packing (gemv.h).
  *   GEMV_NR  the columns of the register tile of that product, which has four rows: the sums fit into the registers.
  *   IN_PLACE_MIN_N, IN_PLACE_MAX_N  columns by which a matrix of floats is multiplied in place (in_place.h), which only

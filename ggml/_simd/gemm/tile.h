@@ -10,7 +10,7 @@ enum {
     NR_MAX = 14,                    /* the largest NR of all ISAs */
     KC = 256,
     NC = 512, NC_ALL = 640,
-    MICRO_STEPS = 8,                /* steps between prefetches of rows of a that are not packed yet */
+    MICRO_STEPS = 16,               /* steps between prefetches of rows of a that are not packed yet */
     MICRO_AHEAD = 16,               /* steps between those of a that are read and those that are prefetched */
 #ifdef __AMX_TILE__                 /* a panel of b has at most B_WORDS words for B_UNIT elements of k */
     B_UNIT = 32, B_WORDS = 49,
@@ -109,29 +109,35 @@ GG_INLINE void micro_prefetch(const int n, const float *c, int64_t ldc, int64_t 
     GG_UNROLL for (int j = 0; j < n; j++)
         __builtin_prefetch(c + j * ldc, 1), __builtin_prefetch(c + j * ldc + m - 1, 1);
 }
-/* Element k of column j of b is at b[k * next + j * column]. Columns side by side are a panel, and the next panel,
- * which may lie in L3, is prefetched; other columns are in L1, and a is prefetched from L2. So are c, which may come
- * from memory, and the rows of a that will be packed next (ahead), if there are any. With several steps in an
- * iteration, the rate depends less on where the loop lies in memory. */
+/* A step of the products of a panel of a and columns of b, which are `column` floats apart. Columns side by side are a
+ * panel, and the next panel, which may lie in L3, is prefetched (B_AHEAD); other columns are in L1, and a is prefetched
+ * from L2. */
+GG_INLINE void micro_step(const int v, const int n, const int column, const float *a, const float *b, int64_t panel,
+                          vf sum[NR][MV]) {
+    vf x[MV];
+    if (column != 1) __builtin_prefetch(a + MICRO_AHEAD * MR);
+    else if (B_AHEAD) __builtin_prefetch(b + panel);
+    GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_load(a + i * VW);
+    GG_UNROLL for (int j = 0; j < n; j++) {
+        const vf y = column == 1 ? vf_set1_at(b, j) : vf_set1(b[j * column]);
+        GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(x[i], y, sum[j][i]);
+    }
+}
+/* Element k of column j of b is at b[k * next + j * column]. What follows is prefetched: c, which may come from memory,
+ * and the rows of a that will be packed next (ahead), if there are any. With several steps in an iteration, the rate
+ * depends less on where the loop lies in memory. */
 GG_INLINE void micro_floats(const int v, const int n, const int next, const int column, int64_t steps, const float *a,
                             const float *b, float *c, int64_t ldc, int64_t m, bool add, pack_ahead *ahead) {
     vf sum[NR][MV];
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_zero();
     micro_prefetch(n, c, ldc, m);
-    for (const int64_t panel = steps * next; steps > 0; steps -= MICRO_STEPS) {
+    const int64_t panel = steps * next;
+    for (; steps > 0; steps -= MICRO_STEPS) {
         if (ahead) pack_prefetch(ahead);
         _Pragma("GCC unroll 4")
-        for (int64_t l = gg_min(steps, MICRO_STEPS); l > 0; l--, a += MR, b += next) {
-            vf x[MV];
-            if (column == 1) __builtin_prefetch(b + panel);
-            else __builtin_prefetch(a + MICRO_AHEAD * MR);
-            GG_UNROLL for (int i = 0; i < v; i++) x[i] = vf_load(a + i * VW);
-            GG_UNROLL for (int j = 0; j < n; j++) {
-                const vf y = column == 1 ? vf_set1_at(b, j) : vf_set1(b[j * column]);
-                GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(x[i], y, sum[j][i]);
-            }
-        }
+        for (int64_t l = gg_min(steps, MICRO_STEPS); l > 0; l--, a += MR, b += next)
+            micro_step(v, n, column, a, b, panel, sum);
     }
     micro_store(v, n, sum, c, ldc, m, add);
 }
