@@ -27,6 +27,8 @@ enum {
     SHIFTED_DEPTH =                 /* the larger of SHIFTED_K and SHIFTED_PACKED_K */
         SHIFTED_PACKED_K < SHIFTED_K ? SHIFTED_K : SHIFTED_PACKED_K,
     SHIFTED_LINE = 16,              /* floats between prefetches */
+    SHIFTED_UNROLLED =              /* accumulators of a tile whose loop is worth unrolling */
+        SHIFTED_V == 2 && VW == 8 ? 10 : 99,
     SHIFTED_FLOATS = 80 << 10,      /* of the copies of a block, so that these stay in the L2 cache */
     SHIFTED_TAPS = 16,              /* most columns of taps, and copies for rows */
     SHIFTED_STRIPS = 4,             /* strips for each thread, if these have SHIFTED_PLACES positions at least */
@@ -175,9 +177,31 @@ static inline vf shifted_finish(vf x, const shifted_end *end, int j, bool hardsw
     return hardswish ? v_hardswish(y) : vf_max(vf_set1(end->least), y);
 }
 
+/* The same for n rows of sums. */
+static __attribute__((noinline)) void shifted_finish_rows(float *out, int64_t ldo, int n, int places,
+                                                          const shifted_end *end) {
+    for (int j = 0; j < n; j++, out += ldo) {
+        int i = 0;
+        for (; i + VW <= places; i += VW) vf_store(out + i, shifted_finish(vf_load(out + i), end, j, end->hardswish));
+        if (i == places) continue;
+        vf_storen(out + i, shifted_finish(vf_loadn(out + i, places - i), end, j, end->hardswish), places - i);
+    }
+}
+
 /* Where a tile reads the elements of tap k: at[k] floats from x, where it may also pack them, or k * step floats */
 enum { SHIFTED_AT, SHIFTED_PACKS, SHIFTED_STEPS };
 
+/* Adds the products of a tap of v vectors of positions and n output channels; tile: where its elements are packed. */
+GG_INLINE void shifted_step(const int v, const int n, const float *x, const float *w, int64_t ldw, float *tile,
+                            vf sum[][SHIFTED_V]) {
+    vf a[SHIFTED_V];
+    GG_UNROLL for (int i = 0; i < v; i++) a[i] = vf_load(x + i * VW);
+    GG_UNROLL for (int i = 0; tile && i < v; i++) vf_store(tile + i * VW, a[i]);
+    GG_UNROLL for (int j = 0; j < n; j++) {
+        const vf y = vf_set1(w[j * ldw]);
+        GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(a[i], y, sum[j][i]);
+    }
+}
 /* out[j*ldo + i] (+)= the sum over k of x[at[k] + i] w[j*ldw + k], for v vectors of positions, the last of which has
  * `left` elements, and n output channels. tile: where elements are packed. end: what follows the sums; NULL: nothing
  * does. next: the kernel of the next n channels is prefetched. It may be in the L3 cache or in memory, and its rows are
@@ -193,25 +217,26 @@ GG_INLINE void shifted_tile(const int v, const int n, const int reads, SHIFTED_A
             sum[j][i] = !add ? vf_zero() : i < v - 1 || left == VW ? vf_load(p) : vf_loadn(p, left);
         }
     for (; k > 0; k -= SHIFTED_LINE) {
-        GG_UNROLL for (int j = 0; next && j < n; j++) __builtin_prefetch(w + (n + j) * ldw);
-        _Pragma("GCC unroll 4")
-        for (int64_t l = gg_min(k, SHIFTED_LINE); l > 0; l--, w++) {
-            vf a[SHIFTED_V];
-            const float *const p = reads == SHIFTED_STEPS ? x : x + *at++;
-            GG_UNROLL for (int i = 0; i < v; i++) a[i] = vf_load(p + i * VW);
-            GG_UNROLL for (int i = 0; reads == SHIFTED_PACKS && i < v; i++) vf_store(tile + i * VW, a[i]);
-            if (reads == SHIFTED_PACKS) tile += SHIFTED_LANES;
-            if (reads == SHIFTED_STEPS) x += step;
-            GG_UNROLL for (int j = 0; j < n; j++) {
-                const vf y = vf_set1(w[j * ldw]);
-                GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = vf_fma(a[i], y, sum[j][i]);
+        if (n > 4 && next)
+            GG_UNROLL for (int j = 0; j < n; j++) __builtin_prefetch(w + (n + j) * ldw);
+        int64_t l = gg_min(k, SHIFTED_LINE);
+        if (reads == SHIFTED_STEPS && v * n >= SHIFTED_UNROLLED) {
+            _Pragma("GCC unroll 4")
+            for (; l > 0; l--, w++, x += step) shifted_step(v, n, x, w, ldw, NULL, sum);
+        } else if (reads == SHIFTED_STEPS) {
+            for (; l > 0; l--, w++, x += step) shifted_step(v, n, x, w, ldw, NULL, sum);
+        } else {
+            for (; l > 0; l--, w++, at++) {
+                shifted_step(v, n, x + *at, w, ldw, reads == SHIFTED_PACKS ? tile : NULL, sum);
+                if (reads == SHIFTED_PACKS) tile += SHIFTED_LANES;
             }
         }
     }
-    if (end && end->hardswish)
+    const bool now = n > 4 && reads != SHIFTED_PACKS;   /* other tiles are few, and need no code of their own */
+    if (now && end && end->hardswish)
         GG_UNROLL for (int j = 0; j < n; j++)
             GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = shifted_finish(sum[j][i], end, j, true);
-    else if (end)
+    else if (now && end)
         GG_UNROLL for (int j = 0; j < n; j++)
             GG_UNROLL for (int i = 0; i < v; i++) sum[j][i] = shifted_finish(sum[j][i], end, j, false);
     GG_UNROLL for (int j = 0; j < n; j++)
@@ -220,6 +245,7 @@ GG_INLINE void shifted_tile(const int v, const int n, const int reads, SHIFTED_A
             if (i < v - 1 || left == VW) vf_store(p, sum[j][i]);
             else vf_storen(p, sum[j][i], left);
         }
+    if (!now && end) shifted_finish_rows(out, ldo, n, (v - 1) * VW + left, end);
 }
 /* The sizes of tiles. Few groups have less than 5 output channels: they are not packed meanwhile. */
 #define SHIFTED_MANY(F, reads) \
