@@ -9,7 +9,8 @@
 enum {
     SHIFTED_V = MV * NR < 24 ? 2 : 4,       /* vectors of positions and */
     SHIFTED_N = 6,                  /* output channels of a tile: the accumulators fill the registers */
-    SHIFTED_NARROW_N = 8,           /* the same of a tile of one vector, whose sums would wait for each other */
+    SHIFTED_NARROW_N = 8,           /* the same where one vector is all (winograd.h): fewer sums would wait for each
+                                     * other */
     SHIFTED_PLACES = 256,           /* positions of the same output channels in succession, whose kernel is in L1 */
     SHIFTED_TILES = SHIFTED_PLACES / (SHIFTED_V * VW),
     SHIFTED_LANES = SHIFTED_V * VW,
@@ -165,7 +166,7 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     if (SHIFTED_TOGETHER == 1 || g->n < SHIFTED_SHARED || s->held > SHIFTED_PACKED_FLOATS) s->held = 0;
     s->chunks = shifted_chunks(s, g, nth);
     s->packs = crowded || g->n / s->chunks >= SHIFTED_PACKED;
-    s->together = s->packs ? shifted_together(s->depth * taps) : SHIFTED_TILES;
+    s->together = s->packs ? 1 : SHIFTED_TILES;
     if (s->packs) shifted_balance(s, taps);
     return true;
 }
@@ -476,7 +477,7 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
     const int64_t ldo = s->apart ? s->rows * ax[0].out : (int64_t)(g->c_n / sizeof(float));
     char *const to = g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n + (size_t)first * v->to[1];
     float *const out = s->apart ? room->results : (float *)to;
-    static const float zeros[SHIFTED_NARROW_N];
+    static const float zeros[SHIFTED_N];
     const conv_tail *const tail = &v->tail;
     const bool relu = tail->finish == conv_tail_RELU, hardswish = tail->finish == conv_tail_HARDSWISH;
     const bool in_tile = !tail->added && (relu || hardswish || tail->finish == conv_tail_NONE);
