@@ -400,6 +400,48 @@ def test_tails(name, kernel, stride, channels, dtype, activation):
     same_on_all(build, 2 if activation == "GELU" else 1)
 
 
+@pytest.mark.parametrize("name, kernel", [("CONV_2D", 1), ("CONV_2D", 3), ("CONV_2D_DW", 3)])
+def test_tails_in_another_shape(name, kernel):
+    """A function, or a sum, of what a convolution has computed, viewed in another shape."""
+
+    def function(ctx):
+        x = leaf(ctx, array(0, 16, 16, 1, 21))
+        rows = ggml.ggml_reshape_3d(ctx, with_bias(ctx, x, kernel, name), 21, 16, 16)
+        return [x, in_place(ctx, ggml.ggml_hardswish, rows)]
+
+    def sum_and_function(ctx):
+        x = leaf(ctx, array(0, 16, 16, 1, 21))
+        rows = ggml.ggml_reshape_3d(ctx, with_bias(ctx, x, kernel, name), 21, 16, 16)
+        return [x, ggml.ggml_relu_inplace(ctx, sum_in(ctx, rows, leaf(ctx, array(5, 16, 16, 21)), rows))]
+
+    same_on_all(function, 1)
+    same_on_all(sum_and_function, 1 if name == "CONV_2D" else 2)
+
+
+def test_numbers_of_another_shape_are_no_bias():
+    """A number for each image of the view, as many as there are channels."""
+
+    def build(ctx):
+        x = leaf(ctx, array(0, 16, 16, 1, 21))
+        y = CONVOLUTIONS["CONV_2D"](ctx, leaf(ctx, array(1, 16, 16, 1, 1)), x, 1, 0)
+        rows = ggml.ggml_reshape_3d(ctx, y, 21, 16, 16)
+        return [x, sum_in(ctx, y, rows, leaf(ctx, array(5, 1, 16, 1, 1)))]
+
+    same_on_all(build, 2)
+
+
+def test_the_bias_of_a_product_in_another_shape():
+    """Of columns that are viewed as several batches."""
+
+    def build(ctx):
+        x = leaf(ctx, array(0, 12, 32))
+        y = ggml.ggml_mul_mat(ctx, leaf(ctx, array(1, 48, 32)), x)
+        batches = ggml.ggml_reshape_3d(ctx, y, 48, 4, 3)
+        return [x, sum_in(ctx, y, batches, leaf(ctx, array(2, 48)))]
+
+    same_on_all(build, 1)
+
+
 @pytest.mark.parametrize("slopes, count", [((1, 16, 1, 1), 1), ((1, 1, 1, 1), 2), ((1, 16, 19, 21), 2)])
 @pytest.mark.parametrize("name, kernel", [("CONV_2D", 1), ("CONV_2D", 3), ("CONV_2D", 5), ("CONV_2D_DW", 3)])
 def test_slopes_behind_convolutions(name, kernel, slopes, count):

@@ -94,9 +94,10 @@ static bool by_channel(const ggml_tensor *conv, const ggml_tensor *b) {
         if (b->ne[d] != (d == channels ? conv->ne[d] : 1)) return false;
     return true;
 }
-/* b: the other operand of `next`, or NULL */
+/* b: the other operand of `next`, which may have another shape, or NULL */
 static bool conv_takes(ggml_tensor *conv, const ggml_tensor *next, ggml_tensor *b) {
     gg_conv_2d_params *const q = conv_2d_params(conv);
+    const bool channels = b && gg_same_shape(conv, next) && by_channel(conv, b);
     if (q->function || conv->src[4] || !gg_is_float(conv->src[0]->type)) return false;
     if (next->op == GGML_OP_UNARY) {                    /* without a bias, the kernel would add 0 to -0 */
         const int function = unary_params(next)->function;
@@ -107,16 +108,16 @@ static bool conv_takes(ggml_tensor *conv, const ggml_tensor *next, ggml_tensor *
     if ((next->op != GGML_OP_ADD && next->op != GGML_OP_PRELU) || b->type != GGML_TYPE_F32 || !gg_contiguous(b)
         || overlap(span_of(b), span_of(conv))) return false;
     if (next->op == GGML_OP_PRELU) {                    /* likewise; lanes of CONV_2D_DW may be channels */
-        if (conv->op != GGML_OP_CONV_2D || !conv->src[2] || b != next->src[1] || !by_channel(conv, b)) return false;
+        if (conv->op != GGML_OP_CONV_2D || !conv->src[2] || b != next->src[1] || !channels) return false;
         conv->src[4] = b;
         return true;
     }
     if (conv->src[2]) {                                 /* what is added has an element for each sum */
-        if (conv->op != GGML_OP_CONV_2D || conv->src[3] || !gg_same_shape(b, conv)) return false;
+        if (conv->op != GGML_OP_CONV_2D || conv->src[3] || gg_nelements(b) != gg_nelements(conv)) return false;
         conv->src[3] = b;
         return true;
     }
-    if (!by_channel(conv, b)) return false;
+    if (!channels) return false;
     conv->src[2] = b;
     return true;
 }
@@ -148,14 +149,21 @@ static bool has_tail(int op) {
 #undef FUSED_TAIL
 #undef FUSED_ROWS
 }
+/* Whether t is all of what a step computes, perhaps in another shape. */
+static bool reshaped(const ggml_tensor *step, const ggml_tensor *t) {
+    return t && t->data == step->data && t->type == step->type && gg_nelements(t) == gg_nelements(step)
+           && gg_contiguous(t) && gg_contiguous(step);
+}
 /* Lets step s compute step `next` as well. */
 static bool take(const fusing *f, int s, int next) {
     gg_step *const step = &f->plan->steps[s];
-    const ggml_tensor *const node = f->v[next].node;
+    const ggml_tensor *const node = f->v[next].node, *const result = f->v[s].result;
     ggml_tensor changed = *step->node;
-    const int operand = f->v[s].result == node->src[0] ? 0 : 1;
-    if (f->v[s].result != node->src[operand] || changed.type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32
-        || !same_elements(&changed, node) || !takes(&changed, node, node->src[1 - operand])) return false;
+    int operand = 0;
+    while (operand < 2 && node->src[operand] != result && !reshaped(&changed, node->src[operand])) operand++;
+    if (operand == 2 || changed.type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32
+        || !(same_elements(&changed, node) || reshaped(&changed, node))
+        || !takes(&changed, node, node->src[1 - operand])) return false;
     if (!step->owned) {
         ggml_tensor *const copy = gg_malloc(sizeof *copy);
         if (!copy) return false;

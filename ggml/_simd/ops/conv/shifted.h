@@ -150,7 +150,8 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     const int64_t block = g->n >= SHIFTED_PACKED ? SHIFTED_PACKED_K : SHIFTED_K;
     s->depth = gg_min(gg_min(gg_max(block / taps, 1), room), v->c);
     s->depth = gg_ceil_div(v->c, gg_ceil_div(v->c, s->depth));
-    int64_t fit = SHIFTED_FLOATS / (copies * s->depth * ax[0].out) - s->halo;
+    const bool copied = !s->in_place || g->n < SHIFTED_PACKED;
+    int64_t fit = copied ? SHIFTED_FLOATS / (copies * s->depth * ax[0].out) - s->halo : ax[1].out;
     if (s->apart) fit = gg_min(fit, SHIFTED_RESULTS / (g->n * ax[0].out));
     const int64_t most = gg_max(ax[0].out * ax[1].out / SHIFTED_PLACES, 1);
     s->strips = gg_max(gg_ceil_div(ax[1].out, fit), gg_min(gg_ceil_div(SHIFTED_STRIPS * nth, v->n), most));
@@ -408,6 +409,8 @@ typedef struct shifted_batch {
     const float *x;
     float *tile;                    /* NULL: tiles are not packed */
     int64_t k, count, places;       /* taps; tiles; positions up to the end of the strip */
+    int64_t ahead;                  /* tiles of the next batch */
+    int64_t k0, k1;                 /* taps whose elements for those are prefetched meanwhile */
     bool ready;                     /* all tiles are packed already */
     bool end_ready;                 /* the last one is */
     int32_t first[SHIFTED_MOST + 1];
@@ -429,12 +432,22 @@ static void shifted_pack(const shifted_batch *b, int64_t t) {
             vf_store(to + i, k == b->k - 1 && n - i < VW ? vf_loadn(from, (int)(n - i)) : vf_load(from));
         }
 }
+/* Prefetches to L2 what taps k0 .. k1-1 of vectors v0 .. v1-1 read. Each tile reads little of a channel, whose parts
+ * may lie in many pages, so that the processor does not foresee it. */
+static inline void shifted_ahead(const shifted_batch *b, int64_t v0, int64_t v1, int64_t k0, int64_t k1) {
+    for (int64_t k = k0; k < k1; k++)
+        for (int64_t i = v0 * VW; i < v1 * VW; i += SHIFTED_LINE) __builtin_prefetch(b->x + b->at[k] + i, 0, 2);
+}
 /* Computes n output channels of all tiles. packs: tiles that are not ready are packed meanwhile. */
 static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const float *w, int64_t ldw, float *out,
                           int64_t ldo, bool add, const shifted_end *end) {
     for (int64_t t = 0; t < b->count; t++) {
         const int64_t p = b->first[t] * VW, wide = b->first[t + 1] - b->first[t];
         const int left = (int)gg_min(b->places - p - (wide - 1) * VW, VW);
+        if (t < b->ahead) {
+            const int64_t v = b->first[t] + b->first[b->count] - b->first[0];
+            shifted_ahead(b, v, v + SHIFTED_V, b->k0, b->k1);
+        }
         float *const tile = b->tile ? b->tile + t * b->k * SHIFTED_LANES : NULL;
         bool new = tile && packs && !b->ready && !(b->end_ready && t == b->count - 1);
         if (new && !shifted_table[SHIFTED_PACKS][wide][n]) shifted_pack(b, t), new = false;
@@ -449,13 +462,6 @@ static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const f
 static void shifted_pack_end(shifted_batch *b) {
     shifted_pack(b, b->count - 1);
     b->end_ready = true;
-}
-
-/* Prefetches to L2 what the tiles read: each tile reads little of a channel, whose parts may lie in many pages. */
-static void shifted_ahead(const shifted_batch *b) {
-    const int64_t end = b->first[b->count] * VW;
-    for (int64_t k = 0; k < b->k; k++)
-        for (int64_t i = b->first[0] * VW; i < end; i += SHIFTED_LINE) __builtin_prefetch(b->x + b->at[k] + i, 0, 2);
 }
 
 /* Memory of a thread: the copies, packed tiles, the elements of positions behind the last whole vector, a converted
@@ -501,14 +507,17 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         shifted_batch batch = {.at = offsets, .step = at[in_place].step, .x = from, .k = depth * taps, .places = places,
                                .tile = s->packs ? room->tile : NULL, .ready = ready};
         const int64_t groups = gg_ceil_div(n, SHIFTED_N);
+        const bool far = SHIFTED_TOGETHER > 1 && s->packs && in_place && !ready;    /* not in the caches */
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             t1 = gg_min(t0 + s->together, tiles);
             shifted_divide(vectors, tiles, t0, t1, &batch);
             if (s->held) batch.tile = room->tile + (c * taps * tiles + t0 * batch.k) * SHIFTED_LANES;
-            if (SHIFTED_TOGETHER > 1 && s->packs && !ready) shifted_ahead(&batch);
+            if (far && !t0) shifted_ahead(&batch, batch.first[0], batch.first[batch.count], 0, batch.k);
+            batch.ahead = far ? gg_min(tiles - t1, s->together) : 0;
             if (in_place && beyond && t1 == tiles && !ready) shifted_pack_end(&batch);
             for (int64_t q = 0; q < groups; q++) {
                 const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
+                batch.k0 = batch.k * q / groups, batch.k1 = batch.k * (q + 1) / groups;
                 const shifted_end end = {tail->bias ? tail->bias + j0 + j : zeros, relu ? 0 : -GG_INF, hardswish};
                 shifted_group(&batch, !q, few, w + j * ldw, ldw, out + j * ldo, ldo, c > 0,
                               last && in_tile ? &end : NULL);
