@@ -381,18 +381,18 @@ def line_attrs(scale, shift, rank, function=None):
     return {"function": function, "scale": scale, "shift": shift, "rank": rank}
 
 
-@pattern("Add", "Sub", "Mul", "ggml.Line", "BatchNormalization")
+@pattern("Add", "Sub", "Mul", "Div", "ggml.Line", "BatchNormalization")
 def scaled_convolution(r, node):
-    """A convolution with constants, then a line or a normalisation by constants: other constants."""
+    """A convolution with constants, then a line or a normalisation by constants: other constants. Axes of one element
+    may be left out in between, as exporters of one-dimensional convolutions do before they add a bias."""
     if node.op == "BatchNormalization":
         line = normalisation(r, node)
     else:
-        line = r.line(node)
+        line = r.line(node) or line_of_channels(r, node)
     if line is None or not all(np.isfinite(v).all() for v in line[1:3]):
         return None
-    conv = r.maker(line[0], "Conv")
-    w = conv and r.constant(conv.inputs[1])
-    if not w or not r.alone(conv) or not count(w.shape) or w.dtype != F32 or line[3] > len(w.shape):
+    conv, w, rank = convolution(r, line[0])
+    if not w or line[3] > rank:
         return None
     bias = conv.inputs[2] if len(conv.inputs) > 2 else ""
     if bias and r.constant(bias) is None:
@@ -405,6 +405,49 @@ def scaled_convolution(r, node):
         kernel = w.derived(("scaled", scale.tobytes()), lambda a: scaled(a, scale))
     inputs = [conv.inputs[0], r.named(kernel, f"{conv.inputs[1]}/{name}"), r.named(known, f"{name}/bias")]
     return r.joined(node, "Conv", inputs, **conv.attrs)
+
+
+def convolution(r, name):
+    """(node, weights, rank of the result) of the convolution with constant weights whose result only one node reads,
+    perhaps through a Squeeze, whose axes the node then has as `ggml.squeezed`. (None, None, 0): another value."""
+    last = r.maker(name, "Conv", "Squeeze")
+    conv = r.maker(last.inputs[0], "Conv") if last and last.op == "Squeeze" else last
+    w = conv and r.constant(conv.inputs[1])
+    if not w or not r.alone(conv) or not r.alone(last) or not count(w.shape) or w.dtype != F32:
+        return None, None, 0
+    axes = list(conv.attr("ggml.squeezed", ()))
+    if last is not conv:
+        found = squeezed_places(r, last, len(w.shape))
+        if axes or not found:
+            return None, None, 0
+        axes, conv = found, replace(conv, attrs={**conv.attrs, "ggml.squeezed": found})
+    return conv, w, len(w.shape) - len(axes)
+
+
+def squeezed_places(r, node, rank):
+    """The axes that a Squeeze leaves out of a value of a rank; None if they are not known, or not those of places."""
+    given = r.constant((node.inputs + [""])[1])
+    axes = given.array.reshape(-1).tolist() if given else node.attr("axes", [])
+    found = sorted({a % rank for a in axes if -rank <= a < rank})
+    return found if len(found) == len(axes) and not {0, 1}.intersection(found) else None
+
+
+def line_of_channels(r, node):
+    """(x, scale, shift, 0) of a convolution's sum or product with a constant for each channel, or None."""
+    if node.op not in ("Add", "Sub", "Mul", "Div"):
+        return None
+    for x, other in (node.inputs, node.inputs[::-1])[: 2 if node.op in ("Add", "Mul") else 1]:
+        _, w, rank = convolution(r, x)
+        c = r.constant(other)
+        channels = w and (w.shape[0], *(1,) * (rank - 2))
+        if not w or c is None or c.dtype != F32 or tuple(c.shape) not in (channels, (1, *channels)):
+            continue
+        a = c.array.astype(np.float64).reshape(-1)
+        if node.op in ("Mul", "Div"):
+            with np.errstate(all="ignore"):
+                return x, a if node.op == "Mul" else 1 / a, np.zeros(1), 0
+        return x, np.ones(1), a if node.op == "Add" else -a, 0
+    return None
 
 
 def scaled(array, scale):

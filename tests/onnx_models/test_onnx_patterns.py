@@ -64,6 +64,19 @@ CASES = {  # name: lines, constants, shape of x, the operators that remain
         IMAGE,
         ["Conv", "Relu"],
     ),
+    "convolution, numbers of channels": (
+        plain("Conv x w -> a", "Mul d a -> c", "Sub c e -> g", "Div g d -> h", "Add e h -> y"),
+        {**CONV, "d": random(4, 1, 1) + 2, "e": random(1, 4, 1, 1)},
+        IMAGE,
+        ["Conv"],
+    ),
+    "convolution of a row": (
+        [("Unsqueeze x p -> a", {}), ("Conv a w -> c", {}), ("Squeeze c p -> d", {})]
+        + plain("Add d e -> g", "BatchNormalization g s b m v -> h", "Relu h -> y"),
+        {**CONV, "w": random(4, 3, 1, 3), "e": random(1, 4, 1), "p": np.array([2])},
+        (2, 3, 9),
+        ["Unsqueeze", "Conv", "Relu"],
+    ),
     "silu": (plain("Sigmoid x -> a", "Mul a x -> y"), {}, IMAGE, ["ggml.Line"]),
     "silu of a multiple": (plain("Mul x o -> a", "Sigmoid a -> b", "Mul x b -> y"), {"o": ONE}, IMAGE, ["ggml.Line"]),
     "silu between copies": (
@@ -220,6 +233,41 @@ def test_what_is_like_a_layer_norm(name):
     model = ggml.onnx.load(proto)
     assert "Sqrt" in operators(model.program.nodes) or name == "another mean"
     np.testing.assert_allclose(model.run(x)[0], ReferenceEvaluator(proto).run(None, {"x": x})[0], 2e-4, 2e-5)
+
+
+UNFOLDED = {  # name: lines, constants, shape of x
+    "a number for each column": (
+        plain("Conv x w -> a", "Mul a d -> c", "Add c e -> y"),
+        {"w": CONV["w"], "d": random(4), "e": random(1, 1, 4, 1)},
+        IMAGE[:2] + (6, 6),
+    ),
+    "images of a higher rank": (plain("Conv x w -> a", "Add a e -> y"), {"w": CONV["w"], "e": random(2, 1, 4, 1, 1)}, IMAGE),
+    "a squeeze of channels": (
+        [*plain("Conv x w -> a"), ("Squeeze a p -> c", {}), *plain("Mul c d -> e", "Add e d -> y")],
+        {"w": random(1, 3, 1, 3), "p": np.array([1, 2]), "d": random(4)},
+        (2, 3, 1, 6),
+    ),
+    "a second squeeze": (
+        plain("Conv x w -> a", "Squeeze a p -> c", "Add c e -> d", "Squeeze d p -> g", "Add g k -> y"),
+        {"w": CONV["w"], "e": random(1, 4, 1), "k": random(4), "p": np.array([2])},
+        (2, 3, 3, 3),
+    ),
+    "sums that others read": (
+        plain("Conv x w -> a", "Squeeze a p -> c", "Add c e -> d", "Mul c d -> y"),
+        {"w": random(4, 3, 1, 3), "e": random(1, 4, 1), "p": np.array([2])},
+        (2, 3, 1, 6),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNFOLDED)
+def test_what_is_like_numbers_of_channels(name):
+    """What differs from a constant for each channel, or is read twice, stays a node."""
+    lines, constants, shape = UNFOLDED[name]
+    proto, x = model_of(lines, constants, shape), random(*shape)
+    model = ggml.onnx.load(proto)
+    assert operators(model.program.nodes)[-1] == lines[-1][0].split()[0]
+    np.testing.assert_allclose(model.run(x)[0], ReferenceEvaluator(proto).run(None, {"x": x})[0], 1e-5, 1e-6)
 
 
 STAND_BACK = {  # name: lines, constants, x

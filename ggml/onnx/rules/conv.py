@@ -56,7 +56,9 @@ def conv(b, node, x, w, bias=None):
     if kernel and list(kernel) != list(w.shape[2:]):
         raise ValueError(f"kernel_shape is {list(kernel)}, for weights of {list(w.shape)}")
     strides, dilations, pads = window(node, x.shape[2:], w.shape[2:])
-    return convolve(b, x, w, strides, dilations, pads, node.attr("group", 1), bias=bias)
+    y = convolve(b, x, w, strides, dilations, pads, node.attr("group", 1), bias=bias)
+    left_out = node.attr("ggml.squeezed")
+    return y if left_out is None else b.reshape(y, [n for i, n in enumerate(y.shape) if i not in left_out])
 
 
 def byte_conv(b, node, *operands):
