@@ -241,7 +241,11 @@ UNFOLDED = {  # name: lines, constants, shape of x
         {"w": CONV["w"], "d": random(4), "e": random(1, 1, 4, 1)},
         IMAGE[:2] + (6, 6),
     ),
-    "images of a higher rank": (plain("Conv x w -> a", "Add a e -> y"), {"w": CONV["w"], "e": random(2, 1, 4, 1, 1)}, IMAGE),
+    "images of a higher rank": (
+        plain("Conv x w -> a", "Add a e -> y"),
+        {"w": CONV["w"], "e": random(2, 1, 4, 1, 1)},
+        IMAGE,
+    ),
     "a squeeze of channels": (
         [*plain("Conv x w -> a"), ("Squeeze a p -> c", {}), *plain("Mul c d -> e", "Add e d -> y")],
         {"w": random(1, 3, 1, 3), "p": np.array([1, 2]), "d": random(4)},

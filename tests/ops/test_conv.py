@@ -317,6 +317,24 @@ def test_sizes_that_choose_another_way(name, width, height, channels, out, taps,
             np.testing.assert_array_equal(convolved(ctx, w, x, (*stride, *padding, 1, 1), 2), found)
 
 
+@pytest.mark.parametrize(("width", "height", "channels", "out", "taps", "stride", "padding", "dilation"), [
+    # more elements than the caches of a core hold, and rows of the result that are whole vectors
+    (160, 112, 32, 24, (3, 3), (2, 2), (1, 1), (1, 1)), (128, 260, 16, 19, (5, 2), (2, 1), (2, 0), (1, 1)),
+    (130, 130, 33, 20, (3, 2), (1, 2), (0, 1), (1, 1)), (134, 140, 30, 20, (3, 3), (2, 2), (0, 3), (3, 2)),
+    (320, 90, 20, 18, (2, 2), (2, 2), (0, 0), (1, 1)), (64, 420, 20, 18, (9, 1), (1, 3), (4, 0), (1, 1)),
+    (1, 9000, 60, 18, (3, 3), (2, 2), (8, 1), (1, 1)), (96, 60, 92, 18, (4, 3), (2, 1), (1, 3), (1, 2)),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ISAS)
+def test_large_images(name, width, height, channels, out, taps, stride, padding, dilation):
+    with isa(name), context() as ctx:
+        r = Random(width)
+        kernel, data = r(*taps, channels, out), r(width, height, channels, 1)
+        w, x = tensor(ctx, kernel, "F32"), tensor(ctx, data, "F32")
+        found = convolved(ctx, w, x, (*stride, *padding, *dilation), 1)
+        close(found, correlate(kernel, data, stride, padding, dilation), 1e-5)
+        np.testing.assert_array_equal(convolved(ctx, w, x, (*stride, *padding, *dilation), 2), found)
+
+
 GROUPED = {  # width, height, channels of a group and of its result, groups, images, taps, stride
     "few channels": (14, 14, 8, 8, 6, 1, 3, 1),
     "few positions": (3, 2, 5, 7, 5, 2, 3, 2),

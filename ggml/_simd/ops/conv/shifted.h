@@ -1,9 +1,11 @@
 /* Convolutions of floats that read the kernel as it is stored and pack no patches. The input is copied once for each
  * column of taps, shifted by that column: in such a copy the elements that a tap reads for neighbouring positions are
  * contiguous, also from one row of the result to the next. With a stride along y, every remainder of rows modulo the
- * stride is a copy of its own. A tile of the result is some vectors of positions times a few output channels. */
+ * stride is a copy of its own. A tile of the result is some vectors of positions times a few output channels. Tiles
+ * that are packed may come straight from a large image (image.h). */
 #ifndef GG_OPS_CONV_SHIFTED_H
 #define GG_OPS_CONV_SHIFTED_H
+#include "image.h"
 #include "plan.h"
 
 enum {
@@ -50,7 +52,8 @@ typedef struct shifted {
     int64_t chunks;                 /* tasks of a strip, among which the output channels are divided */
     int64_t plane, depth;           /* floats of a copy; channels of a block */
     int64_t rest;                   /* positions behind the last whole vector whose sums are computed by shifted_rest */
-    bool in_place;                  /* elements need not be copied */
+    bool in_place;                  /* elements need not be copied, */
+    bool from_image;                /* nor where tiles are packed from the image (image.h) */
     bool packs;                     /* tiles are packed */
     int64_t together;               /* tiles that are computed before the next output channels */
     int64_t held;                   /* floats of a packed strip that is kept for the next task; 0: it is not */
@@ -140,18 +143,22 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     if (!s->apart && v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
     s->in_place = shifted_in_place(v, g, SHIFTED_TOGETHER > 1 && g->n >= SHIFTED_PACKED);
     if (s->in_place && !s->apart) shifted_flatten(v);
+    const bool packs = SHIFTED_TOGETHER > 1 && g->n >= SHIFTED_PACKED;  /* however threads divide the channels */
+    s->from_image = packs && !s->in_place && image_fits(v, g->a.type);
     s->remainders = gg_min(ax[1].stride, patch_extent(&ax[1]) + 1);
     s->halo = patch_extent(&ax[1]) / ax[1].stride;
-    const int64_t copies = ax[0].taps * s->remainders, taps = ax[0].taps * ax[1].taps;
-    const int64_t least = gg_min(ax[1].out, 1 + s->halo) + s->halo;     /* rows of a copy */
-    if (s->remainders > SHIFTED_TAPS || least > SHIFTED_FLOATS || ax[0].out > SHIFTED_FLOATS) return false;
-    const int64_t room = SHIFTED_FLOATS / copies / ax[0].out / least;       /* channels whose copies fit */
-    if (room < gg_min(v->c, 4)) return false;
-    const int64_t block = g->n >= SHIFTED_PACKED ? SHIFTED_PACKED_K : SHIFTED_K;
-    s->depth = gg_min(gg_min(gg_max(block / taps, 1), room), v->c);
+    const int64_t taps = ax[0].taps * ax[1].taps, block = g->n >= SHIFTED_PACKED ? SHIFTED_PACKED_K : SHIFTED_K;
+    int64_t fit = ax[1].out;
+    s->depth = gg_min(gg_max(block / taps, 1), v->c);
+    if (!packs || !(s->in_place || s->from_image)) {    /* rows and channels whose copies fit */
+        const int64_t copies = ax[0].taps * s->remainders, least = gg_min(ax[1].out, 1 + s->halo) + s->halo;
+        if (s->remainders > SHIFTED_TAPS || least > SHIFTED_FLOATS || ax[0].out > SHIFTED_FLOATS) return false;
+        const int64_t room = SHIFTED_FLOATS / copies / ax[0].out / least;
+        if (room < gg_min(v->c, 4)) return false;
+        s->depth = gg_min(s->depth, room);
+        fit = SHIFTED_FLOATS / (copies * gg_ceil_div(v->c, gg_ceil_div(v->c, s->depth)) * ax[0].out) - s->halo;
+    }
     s->depth = gg_ceil_div(v->c, gg_ceil_div(v->c, s->depth));
-    const bool copied = !s->in_place || g->n < SHIFTED_PACKED;
-    int64_t fit = copied ? SHIFTED_FLOATS / (copies * s->depth * ax[0].out) - s->halo : ax[1].out;
     if (s->apart) fit = gg_min(fit, SHIFTED_RESULTS / (g->n * ax[0].out));
     const int64_t most = gg_max(ax[0].out * ax[1].out / SHIFTED_PLACES, 1);
     s->strips = gg_max(gg_ceil_div(ax[1].out, fit), gg_min(gg_ceil_div(SHIFTED_STRIPS * nth, v->n), most));
@@ -410,7 +417,7 @@ typedef struct shifted_batch {
     float *tile;                    /* NULL: tiles are not packed */
     int64_t k, count, places;       /* taps; tiles; positions up to the end of the strip */
     int64_t ahead;                  /* tiles of the next batch */
-    int64_t k0, k1;                 /* taps whose elements for those are prefetched meanwhile */
+    int64_t from, to;               /* taps whose elements for those are prefetched meanwhile */
     bool ready;                     /* all tiles are packed already */
     bool end_ready;                 /* the last one is */
     int32_t first[SHIFTED_MOST + 1];
@@ -432,10 +439,10 @@ static void shifted_pack(const shifted_batch *b, int64_t t) {
             vf_store(to + i, k == b->k - 1 && n - i < VW ? vf_loadn(from, (int)(n - i)) : vf_load(from));
         }
 }
-/* Prefetches to L2 what taps k0 .. k1-1 of vectors v0 .. v1-1 read. Each tile reads little of a channel, whose parts
+/* Prefetches to L2 what taps from .. to-1 of vectors v0 .. v1-1 read. Each tile reads little of a channel, whose parts
  * may lie in many pages, so that the processor does not foresee it. */
-static inline void shifted_ahead(const shifted_batch *b, int64_t v0, int64_t v1, int64_t k0, int64_t k1) {
-    for (int64_t k = k0; k < k1; k++)
+static inline void shifted_ahead(const shifted_batch *b, int64_t v0, int64_t v1, int64_t from, int64_t to) {
+    for (int64_t k = from; k < to; k++)
         for (int64_t i = v0 * VW; i < v1 * VW; i += SHIFTED_LINE) __builtin_prefetch(b->x + b->at[k] + i, 0, 2);
 }
 /* Computes n output channels of all tiles. packs: tiles that are not ready are packed meanwhile. */
@@ -446,7 +453,7 @@ static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const f
         const int left = (int)gg_min(b->places - p - (wide - 1) * VW, VW);
         if (t < b->ahead) {
             const int64_t v = b->first[t] + b->first[b->count] - b->first[0];
-            shifted_ahead(b, v, v + SHIFTED_V, b->k0, b->k1);
+            shifted_ahead(b, v, v + SHIFTED_V, b->from, b->to);
         }
         float *const tile = b->tile ? b->tile + t * b->k * SHIFTED_LANES : NULL;
         bool new = tile && packs && !b->ready && !(b->end_ready && t == b->count - 1);
@@ -498,14 +505,14 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         const char *const channels = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
         const float *const from = in_place ? (const float *)channels + first * ax[0].out : room->copies;
         const int32_t *const offsets = at[in_place].at;
-        if (!in_place && !(ready && !s->rest))
+        if (!in_place && !s->from_image && !(ready && !s->rest))
             shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, room->copies);
         int64_t ldw;
         const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room->kernel, &ldw);
         for (int64_t k = 0; k < depth * taps && s->rest; k++)
             for (int64_t r = 0; r < s->rest; r++) room->one[r * depth * taps + k] = from[offsets[k] + places + r];
         shifted_batch batch = {.at = offsets, .step = at[in_place].step, .x = from, .k = depth * taps, .places = places,
-                               .tile = s->packs ? room->tile : NULL, .ready = ready};
+                               .tile = s->packs ? room->tile : NULL, .ready = ready || s->from_image};
         const int64_t groups = gg_ceil_div(n, SHIFTED_N);
         const bool far = SHIFTED_TOGETHER > 1 && s->packs && in_place && !ready;    /* not in the caches */
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
@@ -515,9 +522,12 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
             if (far && !t0) shifted_ahead(&batch, batch.first[0], batch.first[batch.count], 0, batch.k);
             batch.ahead = far ? gg_min(tiles - t1, s->together) : 0;
             if (in_place && beyond && t1 == tiles && !ready) shifted_pack_end(&batch);
+            if (s->from_image && !ready)
+                image_pack(v, channels, depth, first, batch.first[0], batch.first[batch.count] - batch.first[0],
+                           SHIFTED_V, batch.k, batch.tile);
             for (int64_t q = 0; q < groups; q++) {
                 const int64_t j = n * q / groups, few = n * (q + 1) / groups - j;
-                batch.k0 = batch.k * q / groups, batch.k1 = batch.k * (q + 1) / groups;
+                batch.from = batch.k * q / groups, batch.to = batch.k * (q + 1) / groups;
                 const shifted_end end = {tail->bias ? tail->bias + j0 + j : zeros, relu ? 0 : -GG_INF, hardswish};
                 shifted_group(&batch, !q, few, w + j * ldw, ldw, out + j * ldo, ldo, c > 0,
                               last && in_tile ? &end : NULL);
@@ -551,7 +561,7 @@ static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part
     const int64_t taps = ax[0].taps * ax[1].taps, deep = s->depth * taps;
     const int64_t each = gg_ceil_div(gg_ceil_div(g->n, SHIFTED_N), s->chunks) * SHIFTED_N;
     int64_t sizes[] = {
-        s->in_place && s->packs ? 0 : s->depth * ax[0].taps * s->remainders * s->plane + VW,
+        s->from_image || (s->in_place && s->packs) ? 0 : s->depth * ax[0].taps * s->remainders * s->plane + VW,
         s->packs ? gg_max(s->together * deep * SHIFTED_LANES, s->held) : 0,
         s->rest * deep, g->b.type == GGML_TYPE_F32 ? 0 : each * deep, s->apart ? each * s->rows * ax[0].out : 0,
     };

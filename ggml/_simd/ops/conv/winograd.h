@@ -135,7 +135,7 @@ static inline int winograd_side(int m, int stride) { return (m - 1) * stride + 3
 static double winograd_squares(const patches *v, const gemm *g, int m, int threads, winograd *s) {
     /* cycles of the transforms: of a vector of squares of an input and an output channel, of the taps of a pair */
     static const struct { double input, sums, kernel; } cycles[][3] = {
-        {[1] = {60, 40, 7}, [2] = {60, 40, 8}}, {[1] = {180, 170, 16}},
+        {[1] = {60, 40, 7}, [2] = {VW == 8 ? 120 : 60, VW == 8 ? 80 : 40, 8}}, {[1] = {180, 170, 16}},
     };
     const int stride = (int)v->ax[0].stride, side = winograd_side(m, stride), i = m / 4;
     const int64_t phases = v->ax[1].dilation, height = gg_ceil_div(v->ax[1].out, phases);
