@@ -33,11 +33,6 @@ static inline void tile_shape_load(const tile_shape *shape, int columns) {
 }
 #endif
 
-#ifdef __clang__
-#define GG_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define GG_UNROLL _Pragma("GCC unroll 16")
-#endif
 #if defined GG_VEC_DOT || defined GG_VEC_PAIRS      /* the ISA multiplies bytes */
 #define GG_VEC_INT8 1
 #else

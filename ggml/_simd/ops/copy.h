@@ -135,7 +135,7 @@ static inline void copy_run(char *d, const char *s, size_t n) {
 
 /* Units of 1, 2, 4 or 8 bytes. A transposing tile uses a small square buffer: each source line is read once and each
  * destination line is written once, completely, because strides of a power of two evict cache lines early. */
-#define MOVE(T, N)                                                                                                    \
+#define STRIDED(T)                                                                                                    \
     static inline void strided_##T(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy,\
                                    int64_t nx, int64_t ny) {                                                          \
         for (int64_t y = 0; y < ny; y++, dst += dy, src += sy) {                                                      \
@@ -147,23 +147,61 @@ static inline void copy_run(char *d, const char *s, size_t n) {
                 for (int64_t x = 0; x < nx; x++) memcpy(dst + x * dx, src + x * sx, sizeof(T));                       \
             }                                                                                                         \
         }                                                                                                             \
-    }                                                                                                                 \
-    static inline void square_##T(char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sx) {                           \
+    }
+STRIDED(uint8_t)
+STRIDED(uint16_t)
+STRIDED(uint32_t)
+STRIDED(uint64_t)
+#undef STRIDED
+/* The square of the first nx, ny <= N elements of N lines. */
+#define SQUARE(T, N)                                                                                                  \
+    static inline void square_##T(char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sx, int64_t nx, int64_t ny) {   \
         T in[N][N], out[N];                                                                                           \
+        if (nx < N || ny < N) {                                                                                       \
+            strided_##T(dst, sizeof(T), dy, src, sx, sizeof(T), nx, ny);                                              \
+            return;                                                                                                   \
+        }                                                                                                             \
         for (int x = 0; x < N; x++) memcpy(in[x], src + x * sx, sizeof in[x]);                                        \
         for (int y = 0; y < N; y++) {                                                                                 \
             for (int x = 0; x < N; x++) out[x] = in[x][y];                                                            \
             memcpy(dst + y * dy, out, sizeof out);                                                                    \
         }                                                                                                             \
-    }                                                                                                                 \
+    }
+SQUARE(uint8_t, 64)
+SQUARE(uint16_t, 32)
+SQUARE(uint64_t, 8)
+#undef SQUARE
+enum { SQUARE = 16, SQUARE_LEAST = 8 };       /* fewer elements along x or y are copied one by one */
+static inline void square_uint32_t(char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sx, int64_t nx, int64_t ny) {
+    float in[SQUARE][SQUARE];
+    if (nx < SQUARE_LEAST || ny < SQUARE_LEAST) {
+        strided_uint32_t(dst, sizeof(uint32_t), dy, src, sx, sizeof(uint32_t), nx, ny);
+        return;
+    }
+    for (int64_t x = 0; x < nx; x++, src += sx)
+        if (ny == SQUARE) memcpy(in[x], src, sizeof in[x]);
+        else copy_run((char *)in[x], src, (size_t)ny * sizeof in[x][0]);
+    for (int64_t y = 0; y < ny; y += 4) {
+        vf out[SQUARE / VW][4];
+        GG_UNROLL for (int g = 0; g < SQUARE / VW; g++) {
+            const float *row[VW];
+            GG_UNROLL for (int i = 0; i < VW; i++) row[i] = in[g * VW + i];
+            vf_transpose4(row, y, out[g]);
+        }
+        GG_UNROLL for (int j = 0; j < 4; j++, dst += dy)
+            GG_UNROLL for (int g = 0; g < SQUARE / VW; g++) {
+                float *const to = (float *)(void *)dst + g * VW;
+                if (y + j < ny && nx - g * VW >= VW) vf_store(to, out[g][j]);
+                else if (y + j < ny && nx > g * VW) vf_storen(to, out[g][j], (int)(nx - g * VW));
+            }
+    }
+}
+#define MOVE(T, N)                                                                                                    \
     static void transpose_##T(char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sx, int64_t nx, int64_t ny) {       \
         for (int64_t y = 0; y < ny; y += N)                                                                           \
-            for (int64_t x = 0; x < nx; x += N) {                                                                     \
-                char *d = dst + y * dy + x * (ptrdiff_t)sizeof(T);                                                    \
-                const char *s = src + x * sx + y * (ptrdiff_t)sizeof(T);                                              \
-                if (nx - x >= N && ny - y >= N) square_##T(d, dy, s, sx);                                             \
-                else strided_##T(d, sizeof(T), dy, s, sx, sizeof(T), gg_min(N, nx - x), gg_min(N, ny - y));           \
-            }                                                                                                         \
+            for (int64_t x = 0; x < nx; x += N)                                                                       \
+                square_##T(dst + y * dy + x * (ptrdiff_t)sizeof(T), dy, src + x * sx + y * (ptrdiff_t)sizeof(T), sx,  \
+                           gg_min(N, nx - x), gg_min(N, ny - y));                                                     \
     }                                                                                                                 \
     static void move_##T(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy,          \
                          int64_t nx, int64_t ny) {                                                                    \
@@ -173,7 +211,7 @@ static inline void copy_run(char *d, const char *s, size_t n) {
     }
 MOVE(uint8_t, 64)
 MOVE(uint16_t, 32)
-MOVE(uint32_t, 16)
+MOVE(uint32_t, SQUARE)
 MOVE(uint64_t, 8)
 #undef MOVE
 

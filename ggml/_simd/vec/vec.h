@@ -52,6 +52,11 @@
 #ifndef GG_VEC_VEC_H
 #define GG_VEC_VEC_H
 #include "../runtime/engine.h"
+#ifdef __clang__
+#define GG_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define GG_UNROLL _Pragma("GCC unroll 16")
+#endif
 #include GG_VEC
 
 /* ---- the part that is the same in every ISA ---------------------------------------------------------------------- */
