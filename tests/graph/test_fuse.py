@@ -418,6 +418,20 @@ def test_tails_in_another_shape(name, kernel):
     same_on_all(sum_and_function, 1 if name == "CONV_2D" else 2)
 
 
+@pytest.mark.parametrize("count, shape", [(1, (3, 16, 1, 21)), (2, (1, 3, 16, 21))])
+def test_sums_with_groups_of_channels(count, shape):
+    """What is added to groups is divided among them, so it has the shape of the convolution."""
+
+    def build(ctx):
+        x = leaf(ctx, array(0, 3, 16, 1, 21))
+        w, bias = leaf(ctx, array(1, 16, 8, 1, 3)), leaf(ctx, array(2, 16))
+        y = ggml.ext.conv_2d(ctx, w, x, 1, 1, 1, 0, 1, 1, bias, None, 0, 4, 2)
+        rows = ggml.ggml_reshape_4d(ctx, y, *shape[::-1])
+        return [x, sum_in(ctx, rows, rows, leaf(ctx, array(5, *shape)))]
+
+    same_on_all(build, count)
+
+
 def test_numbers_of_another_shape_are_no_bias():
     """A number for each image of the view, as many as there are channels."""
 

@@ -113,7 +113,8 @@ static bool conv_takes(ggml_tensor *conv, const ggml_tensor *next, ggml_tensor *
         return true;
     }
     if (conv->src[2]) {                                 /* what is added has an element for each sum */
-        if (conv->op != GGML_OP_CONV_2D || conv->src[3] || gg_nelements(b) != gg_nelements(conv)) return false;
+        if (conv->op != GGML_OP_CONV_2D || conv->src[3] || gg_nelements(b) != gg_nelements(conv)
+            || (gg_conv_groups(conv) > 1 && !gg_same_shape(b, conv))) return false;
         conv->src[3] = b;
         return true;
     }
