@@ -126,6 +126,7 @@ static void shifted_balance(shifted *s, int64_t taps) {
         if (depth * taps < gg_min(SHIFTED_PACKED_LEAST, most * taps)) continue;
         const int64_t blocks = gg_ceil_div(s->seen.c, depth), floats = n * read + (2 * blocks - 1) * written;
         if (floats < least) least = floats, s->together = together, s->depth = gg_ceil_div(s->seen.c, blocks);
+        if (depth == most) break;                        /* more batches only read more */
     }
 }
 
