@@ -214,8 +214,17 @@ def test_pads_that_crop(dtype):
     for pads, want in (
         ([-1, 1, 2, -2], np.pad(x[1:, :2], [(0, 2), (1, 0)])),
         ([1, 0, -3, 0], np.zeros((1, 4))),
+        ([-3, -1, 4, -1], np.zeros((4, 2))),  # nothing of x is left, whichever axes are cropped
+        ([3, 0, -5, 0], np.zeros((1, 4))),
+        ([-5, 2, 6, -6], np.zeros((4, 0))),
+        ([4, 0, -4, 0], np.zeros((3, 4))),
     ):
         np.testing.assert_array_equal(one("Pad", x, constants={"pads": np.array(pads)}), want.astype(dtype))
+        given = {"pads": np.array(pads), "v": np.array(5, dtype)}
+        found = one("Pad", x, constants=given)
+        np.testing.assert_array_equal(found, np.where(want.astype(dtype) == 0, dtype(5), want.astype(dtype)))
+    with pytest.raises(ggml.onnx.NodeError, match="9 of 3 entries are left out"):
+        one("Pad", x, constants={"pads": np.array([-9, 0, 0, 0])})
     found = one("Pad", x, constants={"pads": np.array([0, -1, 1, 2])}, mode="edge")
     np.testing.assert_array_equal(found, np.pad(x[:, 1:], [(0, 1), (0, 2)], "edge"))
 

@@ -150,8 +150,17 @@ def pad(b, node, x, pads=None, value=None, axes=None):
     for i, a in enumerate(axes):
         widths[a] = pads[i], pads[i + len(axes)]
     fill = float(b.known(value, np.zeros(())).reshape(())) if node.version >= 11 else node.attr("value", 0.0)
-    for a, (before, after) in enumerate(widths):  # negative widths crop
-        x = b.slice(x, a, max(-before, 0), x.shape[a] - max(-before, 0) - max(-after, 0))
+    crops = {}  # axes with negative widths, which also leave out what is added at the other end: the entries that stay
+    for a, (before, after) in enumerate(widths):
+        if min(before, after) < 0:
+            first, end = max(-before, 0), x.shape[a] + min(after, 0)
+            if x.shape[a] + before + after < 0:
+                raise ValueError(f"{-before - after} of {x.shape[a]} entries are left out")
+            crops[a] = first, end - first
+    if mode == "constant" and (0 in x.shape or any(n <= 0 for _, n in crops.values())):
+        return b.full([n + sum(pair) for n, pair in zip(x.shape, widths)], fill, x.dtype)
+    for a, (first, n) in crops.items():
+        x = b.slice(x, a, first, n)
     if 0 in x.shape:
         raise OnHost("padding around nothing")
     widths = [(max(p, 0), max(q, 0)) for p, q in widths]
