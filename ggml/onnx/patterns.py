@@ -426,10 +426,15 @@ def convolution(r, name):
 
 def squeezed_places(r, node, rank):
     """The axes that a Squeeze leaves out of a value of a rank; None if they are not known, or not those of places."""
-    given = r.constant((node.inputs + [""])[1])
-    axes = given.array.reshape(-1).tolist() if given else node.attr("axes", [])
+    axes = known_axes(r, node) or []
     found = sorted({a % rank for a in axes if -rank <= a < rank})
     return found if len(found) == len(axes) and not {0, 1}.intersection(found) else None
+
+
+def known_axes(r, node):
+    """The axes that a node has as an attribute or as a constant operand, or None."""
+    given = r.constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    return given.array.ravel().tolist() if given else node.attr("axes")
 
 
 def line_of_channels(r, node):
@@ -554,10 +559,7 @@ def inverse_root(r, name):
 
 def trailing_axes(r, node):
     """How many of the last axes a reduction reduces and keeps; 0 if it does something else."""
-    axes = node.attr("axes")
-    if axes is None and len(node.inputs) > 1 and r.constant(node.inputs[1]):
-        axes = r.constant(node.inputs[1]).array.ravel().tolist()
-    axes = sorted(axes or ())
+    axes = sorted(known_axes(r, node) or ())
     return len(axes) if axes and node.attr("keepdims", 1) and axes == list(range(-len(axes), 0)) else 0
 
 

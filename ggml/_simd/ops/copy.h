@@ -171,25 +171,25 @@ SQUARE(uint8_t, 64)
 SQUARE(uint16_t, 32)
 SQUARE(uint64_t, 8)
 #undef SQUARE
-enum { SQUARE = 16, SQUARE_LEAST = 8 };       /* fewer elements along x or y are copied one by one */
+enum { WORDS = 16, WORDS_LEAST = 8 };         /* fewer elements along x or y are copied one by one */
 static inline void square_uint32_t(char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sx, int64_t nx, int64_t ny) {
-    float in[SQUARE][SQUARE];
-    if (nx < SQUARE_LEAST || ny < SQUARE_LEAST) {
+    float in[WORDS][WORDS];
+    if (nx < WORDS_LEAST || ny < WORDS_LEAST) {
         strided_uint32_t(dst, sizeof(uint32_t), dy, src, sx, sizeof(uint32_t), nx, ny);
         return;
     }
     for (int64_t x = 0; x < nx; x++, src += sx)
-        if (ny == SQUARE) memcpy(in[x], src, sizeof in[x]);
+        if (ny == WORDS) memcpy(in[x], src, sizeof in[x]);
         else copy_run((char *)in[x], src, (size_t)ny * sizeof in[x][0]);
     for (int64_t y = 0; y < ny; y += 4) {
-        vf out[SQUARE / VW][4];
-        GG_UNROLL for (int g = 0; g < SQUARE / VW; g++) {
+        vf out[WORDS / VW][4];
+        GG_UNROLL for (int g = 0; g < WORDS / VW; g++) {
             const float *row[VW];
             GG_UNROLL for (int i = 0; i < VW; i++) row[i] = in[g * VW + i];
             vf_transpose4(row, y, out[g]);
         }
         GG_UNROLL for (int j = 0; j < 4; j++, dst += dy)
-            GG_UNROLL for (int g = 0; g < SQUARE / VW; g++) {
+            GG_UNROLL for (int g = 0; g < WORDS / VW; g++) {
                 float *const to = (float *)(void *)dst + g * VW;
                 if (y + j < ny && nx - g * VW >= VW) vf_store(to, out[g][j]);
                 else if (y + j < ny && nx > g * VW) vf_storen(to, out[g][j], (int)(nx - g * VW));
@@ -211,7 +211,7 @@ static inline void square_uint32_t(char *dst, ptrdiff_t dy, const char *src, ptr
     }
 MOVE(uint8_t, 64)
 MOVE(uint16_t, 32)
-MOVE(uint32_t, SQUARE)
+MOVE(uint32_t, WORDS)
 MOVE(uint64_t, 8)
 #undef MOVE
 

@@ -142,24 +142,25 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     if (ax[0].dilation < 0 || ax[1].dilation < 0 || ax[0].taps > SHIFTED_TAPS || ax[0].out * ax[1].out < 2 * VW
         || v->to[0] != sizeof(float) || !g->c_n) return false;
     if (!s->apart && v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
-    s->in_place = shifted_in_place(v, g, SHIFTED_TOGETHER > 1 && g->n >= SHIFTED_PACKED);
-    if (s->in_place && !s->apart) shifted_flatten(v);
     const bool packs = SHIFTED_TOGETHER > 1 && g->n >= SHIFTED_PACKED;  /* however threads divide the channels */
+    s->in_place = shifted_in_place(v, g, packs);
+    if (s->in_place && !s->apart) shifted_flatten(v);
     s->from_image = packs && !s->in_place && image_fits(v, g->a.type);
+    const bool copied = !packs || !(s->in_place || s->from_image);
     s->remainders = gg_min(ax[1].stride, patch_extent(&ax[1]) + 1);
     s->halo = patch_extent(&ax[1]) / ax[1].stride;
     const int64_t taps = ax[0].taps * ax[1].taps, block = g->n >= SHIFTED_PACKED ? SHIFTED_PACKED_K : SHIFTED_K;
-    int64_t fit = ax[1].out;
+    const int64_t copies = ax[0].taps * s->remainders;
     s->depth = gg_min(gg_max(block / taps, 1), v->c);
-    if (!packs || !(s->in_place || s->from_image)) {    /* rows and channels whose copies fit */
-        const int64_t copies = ax[0].taps * s->remainders, least = gg_min(ax[1].out, 1 + s->halo) + s->halo;
+    if (copied) {
+        const int64_t least = gg_min(ax[1].out, 1 + s->halo) + s->halo;         /* rows of a copy */
         if (s->remainders > SHIFTED_TAPS || least > SHIFTED_FLOATS || ax[0].out > SHIFTED_FLOATS) return false;
-        const int64_t room = SHIFTED_FLOATS / copies / ax[0].out / least;
+        const int64_t room = SHIFTED_FLOATS / copies / ax[0].out / least;       /* channels whose copies fit */
         if (room < gg_min(v->c, 4)) return false;
         s->depth = gg_min(s->depth, room);
-        fit = SHIFTED_FLOATS / (copies * gg_ceil_div(v->c, gg_ceil_div(v->c, s->depth)) * ax[0].out) - s->halo;
     }
     s->depth = gg_ceil_div(v->c, gg_ceil_div(v->c, s->depth));
+    int64_t fit = copied ? SHIFTED_FLOATS / (copies * s->depth * ax[0].out) - s->halo : ax[1].out;
     if (s->apart) fit = gg_min(fit, SHIFTED_RESULTS / (g->n * ax[0].out));
     const int64_t most = gg_max(ax[0].out * ax[1].out / SHIFTED_PLACES, 1);
     s->strips = gg_max(gg_ceil_div(ax[1].out, fit), gg_min(gg_ceil_div(SHIFTED_STRIPS * nth, v->n), most));
