@@ -30,7 +30,7 @@ static int conv_computes(const ggml_tensor *dst, const gg_conv *v) {
     const int what = v->g == dst ? RESULT : v->x == dst ? DATA : KERNEL;
     return gg_conv_is_depthwise(v->kind) ? what * DEPTHWISE_RESULT : what;
 }
-static void conv_describe(conv_plan *p, const gg_kernels *k, ggml_tensor *dst, int threads) {
+static CONV_ONCE void conv_describe(conv_plan *p, const gg_kernels *k, ggml_tensor *dst, int threads) {
     const gg_conv v = gg_conv_of(dst);
     *p = (conv_plan){.kernels = k, .dst = dst, .threads = threads, .v = v, .phases = 1};
     p->computes = conv_computes(dst, &v);
@@ -59,7 +59,7 @@ static size_t conv_part_bytes(const gg_kernels *k) {
     return conv_whole_lines(bytes);
 }
 /* Fills in a plan; parts: room for two of them. */
-static void conv_plan_fill(conv_plan *p, char *parts, const gg_kernels *k, ggml_tensor *dst, int nth) {
+static CONV_ONCE void conv_plan_fill(conv_plan *p, char *parts, const gg_kernels *k, ggml_tensor *dst, int nth) {
     conv_describe(p, k, dst, nth);
     p->part = parts, p->otherwise_part = parts + conv_part_bytes(k);
     const int chosen = conv_choose(p, false, p->part);
@@ -91,7 +91,7 @@ static ggml_tensor conv_group_part(const ggml_tensor *t, int dim, int64_t n, int
     if (part.data) part.data = (char *)part.data + (size_t)(i * part.ne[dim]) * part.nb[dim];
     return part;
 }
-static void conv_group_make(conv_group *g, const gg_kernels *k, const ggml_tensor *dst, int64_t n, int64_t i) {
+static CONV_ONCE void conv_group_make(conv_group *g, const gg_kernels *k, const ggml_tensor *dst, int64_t n, int64_t i) {
     const int channels = conv_2d_params(dst)->is_1d ? 1 : 2;
     g->dst = conv_group_part(dst, channels, n, i);
     conv_2d_params(&g->dst)->groups = 1;
@@ -104,7 +104,7 @@ static void conv_group_make(conv_group *g, const gg_kernels *k, const ggml_tenso
     }
     conv_plan_fill(&g->plan, (char *)g + conv_whole_lines(sizeof *g), k, &g->dst, 1);
 }
-static gg_node_plan *conv_groups_make(const gg_kernels *k, const ggml_tensor *dst, int nth) {
+static CONV_ONCE gg_node_plan *conv_groups_make(const gg_kernels *k, const ggml_tensor *dst, int nth) {
     const size_t each = conv_whole_lines(sizeof(conv_group)) + 2 * conv_part_bytes(k);
     const int64_t n = gg_conv_groups(dst);
     size_t bytes;
@@ -135,7 +135,7 @@ static int conv_groups_run(const gg_work *w) {
     return GGML_STATUS_SUCCESS;
 }
 
-static gg_node_plan *conv_plan_make(const gg_kernels *k, ggml_tensor *dst, int nth) {
+static CONV_ONCE gg_node_plan *conv_plan_make(const gg_kernels *k, ggml_tensor *dst, int nth) {
     if (gg_conv_groups(dst) > 1) return conv_groups_make(k, dst, nth);
     const size_t head = conv_whole_lines(sizeof(conv_plan));
     char *const memory = gg_plan_memory(head + 2 * conv_part_bytes(k));

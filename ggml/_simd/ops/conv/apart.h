@@ -4,7 +4,7 @@
 #define GG_OPS_CONV_APART_H
 #include "spread.h"
 
-static bool apart_fits(const conv_plan *p, void *part) {
+static CONV_ONCE bool apart_fits(const conv_plan *p, void *part) {
     const gg_conv *const v = &p->v;
     (void)part;
     const gg_conv_part k = gg_conv_w(v), x = gg_conv_x(v), g = gg_conv_g(v);

@@ -55,7 +55,7 @@ static const channels_fn channels_table[][2] = {
     [3] = {channels_3_N, channels_3_FEW}, [4] = {channels_4_N, channels_4_FEW},
 };
 
-static bool channels_fits(const conv_plan *p, void *part) {
+static CONV_ONCE bool channels_fits(const conv_plan *p, void *part) {
     const patches *const v = &p->product.seen;
     const gemm *const g = &p->product.g;
     const patch_axis *ax = v->ax;

@@ -26,7 +26,7 @@ typedef struct correlate {
 } correlate;
 
 /* The partial sums of the cuts do not depend on the number of threads. */
-static bool correlate_fits(const conv_plan *p, void *part) {
+static CONV_ONCE bool correlate_fits(const conv_plan *p, void *part) {
     const patches *const v = &p->product.seen;
     const gemm *const g = &p->product.g;
     correlate *const c = part;

@@ -236,7 +236,7 @@ static void depthwise_plane(const gg_conv *q, const patches *v, const ggml_tenso
     }
 }
 /* The part of the plan is a copy of rows, without its memory. */
-static bool depthwise_fits(const conv_plan *p, void *part) {
+static CONV_ONCE bool depthwise_fits(const conv_plan *p, void *part) {
     const patches *const v = &p->product.seen;
     const int64_t parts = plane_parts(p->threads, v->c * v->n);
     *(channel_plane *)part = depthwise_choose(v->ax) ? depthwise_plan(v, parts) : plane_plan(v, parts, 1);

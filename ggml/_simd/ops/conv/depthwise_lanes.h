@@ -35,7 +35,7 @@ static bool lanes_can(const conv_plan *p) {
         && 2 * v->c > VW && !lanes_are_few(ax) && lanes_width(&ax[0]) * (patch_extent(&ax[1]) + 1) <= LANES_FLOATS / VW;
 }
 /* Plans for as many rows of outputs as fit and give all threads work. */
-static bool lanes_fits(const conv_plan *p, void *part) {
+static CONV_ONCE bool lanes_fits(const conv_plan *p, void *part) {
     const patches *const v = &p->product.seen;
     const patch_axis *ax = v->ax;
     lanes *const l = part;

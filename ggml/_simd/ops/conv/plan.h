@@ -5,6 +5,9 @@
 #define GG_OPS_CONV_PLAN_H
 #include "patches.h"
 
+/* A function that is called once for a plan: its code is small rather than fast. */
+#define CONV_ONCE __attribute__((cold))
+
 /* What a node computes, and what a row of tables/conv.h can compute */
 enum {
     RESULT = 1, DATA = 2, KERNEL = 4, DEPTHWISE_RESULT = 8, DEPTHWISE_DATA = 16, DEPTHWISE_KERNEL = 32,
@@ -88,7 +91,7 @@ static void conv_multiply(const gg_kernels *k, const gg_conv *v, const ggml_tens
                   .finish = seen->tail.finish ? conv_finish_tile : NULL};
 }
 /* g from w and x */
-static void conv_result(const gg_kernels *k, const gg_conv *v, const ggml_tensor *dst, conv_product *p) {
+static CONV_ONCE void conv_result(const gg_kernels *k, const gg_conv *v, const ggml_tensor *dst, conv_product *p) {
     const int64_t first[3] = {0, 0, 0}, step[3] = {1, 1, 1};
     p->other = conv_kernel(v, false, gg_conv_w(v).ne, first, step), p->seen = patches_of_x(v);
     if (dst->op == GGML_OP_CONV_2D) p->seen.tail = conv_tail_of(dst), p->other.more = conv_2d_params(dst)->offset;
@@ -108,7 +111,7 @@ static void conv_phase(const gg_kernels *k, const gg_conv *v, int64_t i, char *o
     conv_multiply(k, v, v->g, out, x.nb_c, p);
 }
 /* w from x and g, over the positions of all images */
-static void conv_kernel_gradient(const gg_kernels *k, const gg_conv *v, const ggml_tensor *dst, conv_product *p) {
+static CONV_ONCE void conv_kernel_gradient(const gg_kernels *k, const gg_conv *v, const ggml_tensor *dst, conv_product *p) {
     const gg_conv_part w = gg_conv_w(v), g = gg_conv_g(v);
     p->seen = patches_of_x(v), p->other = patches_plain(&g);
     const int64_t taps = patches_taps(&p->seen) * p->seen.c;

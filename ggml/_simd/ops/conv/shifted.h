@@ -39,6 +39,8 @@ enum {
     SHIFTED_CHANNELS = 24,          /* output channels of a task at least, where each thread gets one, */
     SHIFTED_SHARED = 48,            /* or several, whose tiles stay packed */
     SHIFTED_WORK = 1 << 18,         /* products of one of several tasks at least */
+    SHIFTED_COMMON = 1 << 20,       /* floats at most that threads prepare together, so that they stay in L3, */
+    SHIFTED_COMMON_LEAST = 1 << 14, /* and at least, which take longer than to wait for each other */
     SHIFTED_SMALL = 8 * VW,         /* positions of an image up to which images are computed together, and */
     SHIFTED_RESULTS = 2 * SHIFTED_FLOATS,       /* floats of their results, which are copied afterwards */
     SHIFTED_CROWDED = 1024,         /* channels that are a multiple of so many bytes apart share few sets of L1 */
@@ -57,6 +59,8 @@ typedef struct shifted {
     bool packs;                     /* tiles are packed */
     int64_t together;               /* tiles that are computed before the next output channels */
     int64_t held;                   /* floats of a packed strip that is kept for the next task; 0: it is not */
+    int64_t common;                 /* floats of a strip that its threads prepare together: packed tiles, or copies;
+                                     * 0: each of them prepares the strip */
 } shifted;
 
 /* Whether a tap reads neighbouring positions from neighbouring floats. crowded: channels may share few sets of L1. */
@@ -130,7 +134,16 @@ static void shifted_balance(shifted *s, int64_t taps) {
     }
 }
 
-static bool shifted_fits(const conv_plan *p, void *part) {
+/* Floats of a strip that is not read where it is, for threads that compute different output channels of it. */
+static int64_t shifted_common(const shifted *s, const gemm *g, int nth) {
+    const int64_t strips = s->strips * s->seen.n, places = s->rows * s->seen.ax[0].out - s->rest;
+    if (s->chunks < 2 || strips >= nth || s->in_place || s->from_image) return 0;
+    const int64_t all = s->packs ? g->k * (gg_ceil_div(places, SHIFTED_LANES) * SHIFTED_LANES + s->rest)
+                                 : s->seen.c * s->seen.ax[0].taps * s->remainders * (s->plane + VW);
+    return all < SHIFTED_COMMON_LEAST || strips * all > SHIFTED_COMMON ? 0 : gg_ceil_div(all, 16) * 16;
+}
+
+static CONV_ONCE bool shifted_fits(const conv_plan *p, void *part) {
     const gemm *const g = &p->product.g;
     const int nth = p->threads;
     shifted *const s = part;
@@ -178,6 +191,8 @@ static bool shifted_fits(const conv_plan *p, void *part) {
     s->packs = crowded || g->n / s->chunks >= SHIFTED_PACKED;
     s->together = s->packs ? 1 : SHIFTED_TILES;
     if (s->packs) shifted_balance(s, taps);
+    s->common = shifted_common(s, g, nth);
+    if (s->common) s->held = 0, s->plane += VW;         /* where a copy ends with a vector, another one may begin */
     return true;
 }
 
@@ -332,16 +347,20 @@ static inline void shifted_pairs(const float *x, int64_t n, const float *limit, 
     if (n > VW) vf_load_pairs(x + 2 * (n - VW) - 1, &even, &odd), vf_store(out + n - VW, odd);
     else for (int64_t i = 0; i < n; i++) out[i] = x[2 * i];
 }
-/* n elements of a row, from x0 on. limit: the end of the channel. Up to VW elements may be stored. */
-static inline void shifted_row(const patches *v, const gemm *g, const char *row, int64_t x0, int64_t n,
-                               const char *limit, float *out) {
+/* n elements of each of some rows, `next` bytes apart, go to rows of `width` floats. limit: the end of the channel. Up to
+ * VW elements may be stored. */
+static void shifted_rows(const patches *v, const gemm *g, const char *row, size_t next, int64_t rows, int64_t n,
+                         const char *limit, float *out, int64_t width) {
     const size_t step = v->nb[0] * (size_t)v->ax[0].stride;
-    const char *const p = row + x0 * (ptrdiff_t)v->nb[0];
-    const float *const f = (const float *)p;
-    if (g->a.type != GGML_TYPE_F32) gg_to_floats(g->a.type, p, step, n, out);
-    else if (step == sizeof *f) patch_copy(f, n, out);
-    else if (step == 2 * sizeof *f) shifted_pairs(f, n, (const float *)limit, out);
-    else for (int64_t i = 0; i < n; i++) memcpy(out + i, p + (size_t)i * step, sizeof *out);
+    const bool plain = g->a.type == GGML_TYPE_F32, pairs = plain && step == 2 * sizeof *out;
+    for (; pairs && n <= VW && rows > 0; rows--, row += next, out += width)     /* short rows take longest */
+        shifted_pairs((const float *)row, n, (const float *)limit, out);
+    for (; rows > 0; rows--, row += next, out += width) {
+        if (!plain) gg_to_floats(g->a.type, row, step, n, out);
+        else if (step == sizeof *out) patch_copy((const float *)row, n, out);
+        else if (pairs) shifted_pairs((const float *)row, n, (const float *)limit, out);
+        else for (int64_t i = 0; i < n; i++) memcpy(out + i, row + (size_t)i * step, sizeof *out);
+    }
 }
 /* The part of a copy that lies within the input along an axis: its positions from lo to hi, the first of which reads
  * element `from`. All of it is empty if it has no position. */
@@ -361,14 +380,13 @@ static void shifted_copy(const patches *v, const gemm *g, const char *channel, c
         && v->nb[0] == sizeof(float) && v->nb[1] == sizeof(float) * (size_t)width;
     const char *const limit = channel + (size_t)gg_max(ax[1].in - 1, 0) * v->nb[1]
         + (size_t)gg_max(ax[0].in - 1, 0) * v->nb[0] + sizeof(float);
-    const char *row = channel + y->from * (ptrdiff_t)v->nb[1];
+    const char *const row = channel + y->from * (ptrdiff_t)v->nb[1] + x->from * (ptrdiff_t)v->nb[0];
     for (int64_t i = 0; i < first * width; i++) out[i] = 0;
     if (whole && first < end) {     /* one run of elements, whose ends of rows are set to 0 below */
         const int64_t n = (end - first - 1) * width + seen;
-        shifted_row(v, g, row, x->from, n, limit, out + first * width + lo);
+        shifted_rows(v, g, row, next, 1, n, limit, out + first * width + lo, width);
     } else if (seen) {
-        for (int64_t r = first; r < end; r++, row += next)
-            shifted_row(v, g, row, x->from, seen, limit, out + r * width + lo);
+        shifted_rows(v, g, row, next, end - first, seen, limit, out + first * width + lo, width);
     }
     for (int64_t i = 0; i < width; i++)
         if (i == lo) i = hi - 1;
@@ -432,10 +450,12 @@ static inline void shifted_divide(int64_t vectors, int64_t tiles, int64_t t0, in
         b->first[t - t0] = (int32_t)(SHIFTED_V == 2 ? gg_min(2 * t, vectors) : vectors * t / tiles);
 }
 /* Packs a tile. Its last vector is not read behind the last channel. */
-static void shifted_pack(const shifted_batch *b, int64_t t) {
+static void shifted_pack(const shifted_batch *b, int64_t t, float *to) {
     const int64_t p = b->first[t] * VW, wide = b->first[t + 1] - b->first[t], n = b->places - p;
-    float *to = b->tile + t * b->k * SHIFTED_LANES;
-    for (int64_t k = 0; k < b->k; k++, to += SHIFTED_LANES)
+    int64_t k = 0;
+    for (; wide == SHIFTED_V && k < b->k - (n < SHIFTED_LANES); k++, to += SHIFTED_LANES)
+        GG_UNROLL for (int i = 0; i < SHIFTED_LANES; i += VW) vf_store(to + i, vf_load(b->x + b->at[k] + p + i));
+    for (; k < b->k; k++, to += SHIFTED_LANES)
         for (int64_t i = 0; i < wide * VW; i += VW) {
             const float *const from = b->x + b->at[k] + p + i;
             vf_store(to + i, k == b->k - 1 && n - i < VW ? vf_loadn(from, (int)(n - i)) : vf_load(from));
@@ -459,7 +479,7 @@ static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const f
         }
         float *const tile = b->tile ? b->tile + t * b->k * SHIFTED_LANES : NULL;
         bool new = tile && packs && !b->ready && !(b->end_ready && t == b->count - 1);
-        if (new && !shifted_table[SHIFTED_PACKS][wide][n]) shifted_pack(b, t), new = false;
+        if (new && !shifted_table[SHIFTED_PACKS][wide][n]) shifted_pack(b, t, tile), new = false;
         const bool packed = tile && !new;
         const int reads = new ? SHIFTED_PACKS : packed || b->step ? SHIFTED_STEPS : SHIFTED_AT;
         shifted_table[reads][wide][n](b->k, b->at, packed ? SHIFTED_LANES : b->step, packed ? tile : b->x + p, w, ldw,
@@ -469,7 +489,7 @@ static void shifted_group(const shifted_batch *b, bool packs, int64_t n, const f
 
 /* Packs the last tile, whose last vector must not be read behind the last channel. */
 static void shifted_pack_end(shifted_batch *b) {
-    shifted_pack(b, b->count - 1);
+    shifted_pack(b, b->count - 1, b->tile + (b->count - 1) * b->k * SHIFTED_LANES);
     b->end_ready = true;
 }
 
@@ -480,14 +500,52 @@ typedef struct shifted_room {
     int64_t held;                   /* the strip that is packed, counted through the images; -1: none */
 } shifted_room;
 
-/* Output channels j0 .. j1-1 of a strip of rows of an image. */
-static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t strip, int64_t j0, int64_t j1,
-                         const shifted_offsets at[2], shifted_room *room) {
-    const patches *const v = &s->seen;
-    const patch_axis *ax = v->ax;
+/* Rows of an image that are a task, and their positions without the rest. */
+typedef struct shifted_strip { int64_t first, rows, places, vectors, tiles; } shifted_strip;
+static shifted_strip shifted_strip_of(const shifted *s, int64_t strip) {
+    const patch_axis *const ax = s->seen.ax;
     const int64_t first = ax[1].out * strip / s->strips, rows = ax[1].out * (strip + 1) / s->strips - first;
     const int64_t places = rows * ax[0].out - s->rest, vectors = gg_ceil_div(places, VW);
-    const int64_t tiles = gg_ceil_div(vectors, SHIFTED_V);
+    return (shifted_strip){first, rows, places, vectors, gg_ceil_div(vectors, SHIFTED_V)};
+}
+/* The elements of the rest, `pitch` floats apart: k taps, which read x + at[k]. */
+static void shifted_pack_rest(const shifted *s, const shifted_strip *strip, const float *x, const int32_t *at,
+                              int64_t k, float *to, int64_t pitch) {
+    for (int64_t i = 0; i < k && s->rest; i++)
+        for (int64_t r = 0; r < s->rest; r++) to[r * pitch + i] = x[at[i] + strip->places + r];
+}
+/* Prepares the share of thread ith in a strip: some channels, in copies, or in tiles, which the rest follows. */
+static void shifted_prepare(const gemm *g, const shifted *s, int64_t image, int64_t strip, int ith, int nth,
+                            const int32_t *at, float *copies, float *to) {
+    const patches *const v = &s->seen;
+    const shifted_strip x = shifted_strip_of(s, strip);
+    const int64_t taps = v->ax[0].taps * v->ax[1].taps, each = v->ax[0].taps * s->remainders * s->plane;
+    const int64_t end = v->c * (ith + 1) / nth, lanes = x.tiles * SHIFTED_LANES;
+    for (int64_t c = v->c * ith / nth, next; c < end; c = next) {
+        const int64_t block = c / s->depth * s->depth, deep = gg_min(s->depth, v->c - block) * taps;
+        next = gg_min(block + s->depth, end);
+        float *const from = s->packs ? copies : to + c * each;
+        shifted_block(v, g, s, image, c, next - c, v->ax[1].base + x.first * v->ax[1].stride, x.rows, from);
+        if (!s->packs) continue;
+        shifted_batch batch = {.at = at, .x = from, .k = (next - c) * taps, .places = x.places};
+        float *const tile = to + block * taps * lanes + (c - block) * taps * SHIFTED_LANES;
+        for (int64_t t = 0; t < x.tiles; t++) {
+            shifted_divide(x.vectors, x.tiles, t, t + 1, &batch);
+            shifted_pack(&batch, 0, tile + t * deep * SHIFTED_LANES);
+        }
+        shifted_pack_rest(s, &x, from, at, batch.k, to + g->k * lanes + block * taps * s->rest + (c - block) * taps,
+                          deep);
+    }
+}
+
+/* Output channels j0 .. j1-1 of a strip of rows of an image. common: what its threads have prepared; or NULL. */
+static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t strip, int64_t j0, int64_t j1,
+                         const shifted_offsets at[2], float *common, shifted_room *room) {
+    const patches *const v = &s->seen;
+    const patch_axis *ax = v->ax;
+    const shifted_strip part = shifted_strip_of(s, strip);
+    const int64_t first = part.first, rows = part.rows, places = part.places, vectors = part.vectors,
+        tiles = part.tiles;
     const int64_t taps = ax[0].taps * ax[1].taps, n = j1 - j0;
     const int64_t ldo = s->apart ? s->rows * ax[0].out : (int64_t)(g->c_n / sizeof(float));
     char *const to = g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n + (size_t)first * v->to[1];
@@ -496,7 +554,8 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
     const conv_tail *const tail = &v->tail;
     const bool relu = tail->finish == conv_tail_RELU, hardswish = tail->finish == conv_tail_HARDSWISH;
     const bool in_tile = !tail->added && (relu || hardswish || tail->finish == conv_tail_NONE);
-    const bool ready = s->held && room->held == image * s->strips + strip;
+    float *const packed = s->packs ? common : NULL, *const tile = packed ? packed : room->tile;
+    const bool ready = packed || (s->held && room->held == image * s->strips + strip);
     if (s->held) room->held = image * s->strips + strip;
     for (int64_t c = 0; c < v->c; c += s->depth) {
         const int64_t depth = gg_min(s->depth, v->c - c);
@@ -505,22 +564,23 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         const bool beyond = last && vectors * VW > (ax[1].out - first) * ax[0].out;
         const bool in_place = s->in_place && (s->packs || !beyond);
         const char *const channels = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
-        const float *const from = in_place ? (const float *)channels + first * ax[0].out : room->copies;
+        const float *const from = in_place ? (const float *)channels + first * ax[0].out
+            : common ? common + c * ax[0].taps * s->remainders * s->plane : room->copies;
         const int32_t *const offsets = at[in_place].at;
-        if (!in_place && !s->from_image && !(ready && !s->rest))
+        if (!common && !in_place && !s->from_image && !(ready && !s->rest))
             shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, room->copies);
         int64_t ldw;
         const float *const w = shifted_kernel(g, j0, j1, c * taps, depth * taps, room->kernel, &ldw);
-        for (int64_t k = 0; k < depth * taps && s->rest; k++)
-            for (int64_t r = 0; r < s->rest; r++) room->one[r * depth * taps + k] = from[offsets[k] + places + r];
+        const float *const one = packed ? packed + g->k * tiles * SHIFTED_LANES + c * taps * s->rest : room->one;
+        if (!packed) shifted_pack_rest(s, &part, from, offsets, depth * taps, room->one, depth * taps);
         shifted_batch batch = {.at = offsets, .step = at[in_place].step, .x = from, .k = depth * taps, .places = places,
-                               .tile = s->packs ? room->tile : NULL, .ready = ready || s->from_image};
+                               .tile = s->packs ? tile : NULL, .ready = ready || s->from_image};
         const int64_t groups = gg_ceil_div(n, SHIFTED_N);
         const bool far = SHIFTED_TOGETHER > 1 && s->packs && in_place && !ready;    /* not in the caches */
         for (int64_t t0 = 0, t1; t0 < tiles; t0 = t1) {
             t1 = gg_min(t0 + s->together, tiles);
             shifted_divide(vectors, tiles, t0, t1, &batch);
-            if (s->held) batch.tile = room->tile + (c * taps * tiles + t0 * batch.k) * SHIFTED_LANES;
+            if (s->held || packed) batch.tile = tile + (c * taps * tiles + t0 * batch.k) * SHIFTED_LANES;
             if (far && !t0) shifted_ahead(&batch, batch.first[0], batch.first[batch.count], 0, batch.k);
             batch.ahead = far ? gg_min(tiles - t1, s->together) : 0;
             if (in_place && beyond && t1 == tiles && !ready) shifted_pack_end(&batch);
@@ -534,7 +594,7 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
                 shifted_group(&batch, !q, few, w + j * ldw, ldw, out + j * ldo, ldo, c > 0,
                               last && in_tile ? &end : NULL);
                 if (SHIFTED_REST > 0 && t1 == tiles && s->rest)
-                    shifted_rest(s->rest, few, depth * taps, room->one, w + j * ldw, ldw, out + j * ldo + places, ldo,
+                    shifted_rest(s->rest, few, depth * taps, one, w + j * ldw, ldw, out + j * ldo + places, ldo,
                                  c > 0, last && in_tile ? &end : NULL);
                 if (last && !in_tile) {                 /* while these positions are in the L1 cache */
                     const int64_t p = batch.first[0] * VW;
@@ -554,6 +614,10 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
 static inline int64_t shifted_channel(const gemm *g, const shifted *s, int64_t chunk) {
     return gg_min(gg_ceil_div(g->n, SHIFTED_N) * chunk / s->chunks * SHIFTED_N, g->n);
 }
+static size_t shifted_work(const conv_plan *p, const void *part) {
+    const shifted *const s = part;
+    return (void)p, (size_t)(s->seen.n * s->strips * s->common) * sizeof(float);
+}
 /* Computes what gemm_run would. */
 static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part) {
     const gemm *const g = &plan->product.g;
@@ -563,13 +627,15 @@ static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part
     const int64_t taps = ax[0].taps * ax[1].taps, deep = s->depth * taps;
     const int64_t each = gg_ceil_div(gg_ceil_div(g->n, SHIFTED_N), s->chunks) * SHIFTED_N;
     int64_t sizes[] = {
-        s->from_image || (s->in_place && s->packs) ? 0 : s->depth * ax[0].taps * s->remainders * s->plane + VW,
-        s->packs ? gg_max(s->together * deep * SHIFTED_LANES, s->held) : 0,
+        s->from_image || (s->in_place && s->packs) || (s->common && !s->packs) ? 0
+            : s->depth * ax[0].taps * s->remainders * s->plane + VW,
+        s->packs && !s->common ? gg_max(s->together * deep * SHIFTED_LANES, s->held) : 0,
         s->rest * deep, g->b.type == GGML_TYPE_F32 ? 0 : each * deep, s->apart ? each * s->rows * ax[0].out : 0,
     };
     int64_t size = 0;
     for (int i = 0; i < 5; i++) size += sizes[i] = gg_ceil_div(sizes[i], 16) * 16;     /* vectors are aligned */
     float *const x = gg_scratch((size_t)(size + 2 * deep) * sizeof *x);
+    if (!x && s->common) gg_barrier(w);
     if (!x) return conv_memory(plan->dst);
     shifted_room room = {.copies = x, .held = -1};
     room.tile = room.copies + sizes[0], room.one = room.tile + sizes[1], room.kernel = room.one + sizes[2];
@@ -584,14 +650,21 @@ static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part
                 at[0].at[k] = (int32_t)((copy + row % ax[1].stride) * s->plane + row / ax[1].stride * ax[0].out);
                 at[1].at[k] = (int32_t)(k * channel);
             }
-    const int64_t units = v->n * s->strips * s->chunks;
-    for (int64_t u; (u = gg_claim_piece(w, units)) >= 0;) {
-        const int64_t chunk = u % s->chunks, strip = u / s->chunks % s->strips, image = u / s->chunks / s->strips;
-        shifted_task(g, s, image, strip, shifted_channel(g, s, chunk), shifted_channel(g, s, chunk + 1), at, &room);
+    float *const common = w->wdata;
+    const int64_t strips = v->n * s->strips;
+    for (int64_t i = 0; i < strips && s->common; i++)
+        shifted_prepare(g, s, i / s->strips, i % s->strips, w->ith, w->nth, first, room.copies, common + i * s->common);
+    if (s->common) gg_barrier(w);
+    for (int64_t u; (u = gg_claim_piece(w, strips * s->chunks)) >= 0;) {
+        const int64_t chunk = u % s->chunks, i = u / s->chunks;
+        shifted_task(g, s, i / s->strips, i % s->strips, shifted_channel(g, s, chunk), shifted_channel(g, s, chunk + 1),
+                     at, s->common ? common + i * s->common : NULL, &room);
     }
     return GGML_STATUS_SUCCESS;
 }
 
-static const gg_algorithm conv_shifted = {.bytes = sizeof(shifted), .fits = shifted_fits, .run = shifted_run};
+static const gg_algorithm conv_shifted = {
+    .bytes = sizeof(shifted), .fits = shifted_fits, .work = shifted_work, .run = shifted_run,
+};
 
 #endif

@@ -10,7 +10,7 @@ enum {
     SPREAD_EXTENT = 32, SPREAD_ROW = 304,
 };
 
-static bool spread_fits(const conv_plan *p, void *part) {
+static CONV_ONCE bool spread_fits(const conv_plan *p, void *part) {
     const gg_conv *const v = &p->v;
     const gg_conv_part k = gg_conv_w(v);
     (void)part;

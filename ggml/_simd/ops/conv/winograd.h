@@ -581,7 +581,7 @@ static inline int winograd_most(const conv_plan *p) {
     return p->dst->op == GGML_OP_CONV_2D ? gg_conv_squares(p->dst) : 0;
 }
 /* The strips and blocks do not depend on the number of threads, and so the result does not either. */
-static bool winograd_fits(const conv_plan *p, void *part) {
+static CONV_ONCE bool winograd_fits(const conv_plan *p, void *part) {
     const patches *const v = &p->product.seen;
     const gemm *const g = &p->product.g;
     winograd *const s = part;

@@ -240,7 +240,7 @@ static int64_t line_strips(const patches *v, winograd *s) {
     return gg_ceil_div(s->down, strips);
 }
 /* The plan does not depend on the number of threads. */
-static bool line_fits(const conv_plan *p, void *part) {
+static CONV_ONCE bool line_fits(const conv_plan *p, void *part) {
     const patches *const v = &p->product.seen;
     const gemm *const g = &p->product.g;
     winograd *const s = part;
