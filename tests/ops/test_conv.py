@@ -281,6 +281,27 @@ def test_bias_and_function_equal_nodes_of_their_own(threads):
                     np.testing.assert_array_equal(load(whole), load(parts))
 
 
+# width, height, channels of the input and the output, images, taps, stride: threads prepare a small image together
+SMALL = [(14, 14, 160, 130, 1, 3, 2), (7, 7, 300, 200, 1, 5, 1), (8, 6, 170, 130, 2, 3, 1), (13, 9, 90, 260, 1, 5, 2),
+         (9, 11, 80, 61, 1, 4, 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SMALL)
+@pytest.mark.parametrize("name", ISAS)
+def test_threads_share_a_small_image(name, case):
+    width, height, channels, out, images, taps, stride = case
+    places = (stride, stride, taps // 2, taps // 2, 1, 1)
+    r = Random(channels)
+    kernel, data, shift = r(taps, taps, channels, out), r(width, height, channels, images), r(out, 1, 1, 1)
+    want = correlate(kernel, data, [stride] * 2, [taps // 2] * 2, [1, 1]) + shift.reshape(out, 1, 1)
+    for kind, tolerance in ("F32", 3e-6), ("F16", 3e-3):
+        with isa(name), context() as ctx:
+            w, x, bias = tensor(ctx, kernel, kind), tensor(ctx, data, "F32"), tensor(ctx, shift, "F32")
+            for threads in (1, 2, 3, 5, 8):
+                found = convolved(ctx, w, x, places, threads, 0, bias, None)
+                assert np.abs(found - want).max() <= tolerance * np.abs(want).max()
+
+
 @pytest.mark.parametrize(("width", "height", "channels", "out", "taps", "stride", "padding"), [
     # wide windows that are far apart, in part outside the input, or few in a row
     (832, 1, 1, 20, (256, 1), (128, 1), (0, 0)), (30, 1, 3, 20, (9, 1), (4, 1), (5, 0)),

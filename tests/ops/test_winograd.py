@@ -11,7 +11,7 @@ import ggml
 # width, height, channels of the input and the output, images, padding
 IMAGES = [(24, 24, 32, 32, 1, 1), (25, 23, 20, 50, 2, 0), (70, 9, 33, 30, 1, 2), (20, 40, 17, 49, 3, 1),
           (12, 12, 130, 64, 2, 1), (330, 11, 66, 30, 1, 1), (14, 14, 130, 75, 1, 1),
-          (27, 28, 50, 64, 1, 1)]  # fmt: skip
+          (27, 28, 50, 64, 1, 1), (10, 10, 61, 90, 1, 1), (9, 17, 75, 70, 1, 2)]  # fmt: skip
 STRIDED = [(64, 64, 64, 64, 1, 1), (47, 66, 77, 54, 2, 0), (81, 34, 58, 85, 1, 2), (31, 79, 56, 84, 3, 0)]
 
 
@@ -31,7 +31,7 @@ def test_winograd_is_a_convolution(name, squares, stride, image):
         found = convolved(ctx, w, x, places, 1, squares)
         assert np.abs(found - want).max() <= 3e-6 * np.abs(want).max()
         assert (found != convolved(ctx, w, x, places, 1, 0)).any()  # another way of computing it
-        for threads in (2, 3):
+        for threads in (2, 3, 5):
             np.testing.assert_array_equal(convolved(ctx, w, x, places, threads, squares), found)
         want = np.maximum(want + shift.reshape(out, 1, 1), 0)
         found = convolved(ctx, w, x, places, 2, squares, bias, ggml.GGML_UNARY_OP_RELU)
@@ -58,7 +58,7 @@ def test_winograd_with_a_dilation_along_y(name, image, squares):
         largest = np.abs(correlate(kernel, np.minimum(data, 10), [1, 1], padding, [1, dilation])).max()
         assert (np.abs(found - want) <= 3e-6 * np.maximum(largest, np.abs(want))).all()
         assert (found != convolved(ctx, w, x, places, 1, 0, *tail)).any()  # another way of computing it
-        for threads in (2, 3):
+        for threads in (2, 3, 5):
             np.testing.assert_array_equal(convolved(ctx, w, x, places, threads, squares, *tail), found)
 
 
@@ -69,7 +69,8 @@ LINES = [(508, 1, 64, 64, 1, (5, 1), (0, 0), (1, 1)), (300, 4, 70, 61, 2, (3, 1)
          (61, 45, 40, 50, 2, (5, 5), (6, 6), (3, 3)), (1400, 7, 70, 33, 1, (5, 3), (2, 1), (1, 1)),
          (63, 23, 40, 44, 1, (3, 3), (4, 5), (4, 4)), (48, 22, 64, 44, 1, (3, 3), (12, 6), (12, 6)),
          (41, 20, 37, 42, 2, (5, 2), (3, 0), (2, 5)), (250, 2, 100, 110, 1, (3, 1), (4, 0), (4, 1)),
-         (70, 9, 64, 64, 1, (5, 7), (2, 3), (1, 1)), (64, 14, 220, 60, 1, (3, 5), (1, 2), (1, 1))]  # fmt: skip
+         (70, 9, 64, 64, 1, (5, 7), (2, 3), (1, 1)), (64, 14, 220, 60, 1, (3, 5), (1, 2), (1, 1)),
+         (12, 24, 118, 150, 1, (5, 1), (0, 0), (1, 1)), (16, 19, 61, 130, 1, (3, 2), (1, 0), (1, 1))]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -85,7 +86,7 @@ def test_winograd_along_one_axis(name, line):
         found = convolved(ctx, w, x, places, 1, 4)
         assert np.abs(found - want).max() <= 4e-6 * np.abs(want).max()
         assert (found != convolved(ctx, w, x, places, 1, 0)).any()  # another way of computing it
-        for threads in (2, 3):
+        for threads in (2, 3, 5):
             np.testing.assert_array_equal(convolved(ctx, w, x, places, threads, 4), found)
         want = np.maximum(want + shift.reshape(out, 1, 1), 0)
         found = convolved(ctx, w, x, places, 2, 4, bias, ggml.GGML_UNARY_OP_RELU)

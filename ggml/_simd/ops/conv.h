@@ -91,7 +91,8 @@ static ggml_tensor conv_group_part(const ggml_tensor *t, int dim, int64_t n, int
     if (part.data) part.data = (char *)part.data + (size_t)(i * part.ne[dim]) * part.nb[dim];
     return part;
 }
-static CONV_ONCE void conv_group_make(conv_group *g, const gg_kernels *k, const ggml_tensor *dst, int64_t n, int64_t i) {
+static CONV_ONCE void conv_group_make(conv_group *g, const gg_kernels *k, const ggml_tensor *dst, int64_t n,
+                                      int64_t i) {
     const int channels = conv_2d_params(dst)->is_1d ? 1 : 2;
     g->dst = conv_group_part(dst, channels, n, i);
     conv_2d_params(&g->dst)->groups = 1;

@@ -33,7 +33,7 @@ static bool bytes_winograd_fits(const conv_plan *p, void *part) {
     s->strips = gg_ceil_div(s->down, fit);
     const int64_t rows = gg_ceil_div(s->down, s->strips);
     s->plane = s->windows = gg_ceil_div(rows * s->across, MR) * MR, s->lines = (2 * rows + 2) * q->width + 4 * VW;
-    winograd_sizes(s, q->words, q->columns, SQUARES_N);
+    winograd_sizes(s, q->words, q->columns, NR, SQUARES_N);
     /* cycles for each image: of the products, and of the transforms of the input, the sums and the kernel, which is
      * written to the L3 cache and read from there if it is large */
     const bool large = s->products * q->words * q->columns > SQUARES_NEAR;
@@ -143,8 +143,9 @@ static void squares_task(const codes_plan *q, const winograd *s, const ggml_tens
         codes_plane(q, x, task->image, 2 * first, 2 * rows + 2, k, 0, 0, plane);
         squares_input(s, plane, q->width, rows, input + k * s->plane);
     }
-    for (int64_t j0 = task->b0 * SQUARES_N; j0 < gg_min(task->b1 * SQUARES_N, q->columns); j0 += SQUARES_N) {
-        const int64_t n = gg_min(SQUARES_N, q->columns - j0);
+    for (int64_t b = task->b0; b < task->b1; b++) {
+        const int64_t j0 = winograd_first_channel(s, q->columns, b),
+            n = winograd_first_channel(s, q->columns, b + 1) - j0;
         for (int i = 0; i < s->products; i++)
             for (int64_t j = 0; j < n; j += NR)
                 for (int64_t f = 0; f < rows * s->across; f += MR)

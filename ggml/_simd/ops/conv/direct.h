@@ -109,7 +109,9 @@ static void direct_store(const patches *v, const gemm *g, const direct *d, char 
     }
 }
 
-static CONV_ONCE bool direct_fits(const conv_plan *p, void *part) { return direct_plan(&p->product.seen, &p->product.g, part); }
+static CONV_ONCE bool direct_fits(const conv_plan *p, void *part) {
+    return direct_plan(&p->product.seen, &p->product.g, part);
+}
 /* Computes what gemm_run would. */
 static int direct_run(const gg_work *w, const conv_plan *plan, const void *part) {
     const patches *const v = &plan->product.seen;

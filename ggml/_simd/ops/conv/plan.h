@@ -111,7 +111,8 @@ static void conv_phase(const gg_kernels *k, const gg_conv *v, int64_t i, char *o
     conv_multiply(k, v, v->g, out, x.nb_c, p);
 }
 /* w from x and g, over the positions of all images */
-static CONV_ONCE void conv_kernel_gradient(const gg_kernels *k, const gg_conv *v, const ggml_tensor *dst, conv_product *p) {
+static CONV_ONCE void conv_kernel_gradient(const gg_kernels *k, const gg_conv *v, const ggml_tensor *dst,
+                                           conv_product *p) {
     const gg_conv_part w = gg_conv_w(v), g = gg_conv_g(v);
     p->seen = patches_of_x(v), p->other = patches_plain(&g);
     const int64_t taps = patches_taps(&p->seen) * p->seen.c;

@@ -347,8 +347,8 @@ static inline void shifted_pairs(const float *x, int64_t n, const float *limit, 
     if (n > VW) vf_load_pairs(x + 2 * (n - VW) - 1, &even, &odd), vf_store(out + n - VW, odd);
     else for (int64_t i = 0; i < n; i++) out[i] = x[2 * i];
 }
-/* n elements of each of some rows, `next` bytes apart, go to rows of `width` floats. limit: the end of the channel. Up to
- * VW elements may be stored. */
+/* n elements of each of some rows, `next` bytes apart, go to rows of `width` floats. limit: the end of the channel. Up
+ * to VW elements may be stored. */
 static void shifted_rows(const patches *v, const gemm *g, const char *row, size_t next, int64_t rows, int64_t n,
                          const char *limit, float *out, int64_t width) {
     const size_t step = v->nb[0] * (size_t)v->ax[0].stride;

@@ -4,7 +4,8 @@
  * where w are the taps of two channels, x the window of m+2 x m+2 elements of the input that the square reads, and .
  * multiplies elements: for m = 2 16 multiplications instead of 36, for m = 4 36 instead of 144. Their sums over the
  * input channels are products of matrices, computed by the tiles of shifted.h. The threads transform the kernel
- * together; each of them transforms a strip of the input and multiplies it while it is in the cache.
+ * together; each of them transforms a strip of the input and multiplies it while it is in the cache. If there are fewer
+ * strips than threads, these transform the strips together, too.
  *
  * The points of F(4x4, 3x3) are 0, the positive and negative roots of 1/2 and 2, and infinity. Its largest
  * rounding errors are then about twice those of the sums of all products, instead of eight times with 1 and 2 (both for
@@ -39,6 +40,8 @@ enum {
     WINOGRAD_ALONE = 3,             /* vectors of squares up to which a single image is one strip */
     WINOGRAD_TRIES = 32,            /* divisions of an image that are compared */
     WINOGRAD_TASKS = 8,             /* for each thread at least, if there are enough output channels */
+    WINOGRAD_GROUPS = 8,            /* of input channels, among which threads divide a strip, */
+    WINOGRAD_FEW = 4,               /* and strips at most that they divide */
     WINOGRAD_RANGE = 16,            /* how many times larger than others elements may be */
 };
 
@@ -58,20 +61,25 @@ struct winograd {
     int64_t windows;                /* and for all that they read: of a line, those of lower taps, too */
     int64_t width, height;          /* the most positions of a part */
     bool joined;                    /* a vector has the squares of several rows, of 4 x 4 positions */
-    int64_t blocks, each;           /* of output channels that are transformed together, so many of them */
+    int64_t blocks, tile, each;     /* of output channels that are transformed together, whole tiles; so many at most */
     bool near;                      /* each strip transforms the kernel of a block, before it multiplies by it: as fast
                                      * as to read what another thread has transformed, if there are few strips */
     int64_t input, sums;            /* floats of one of the products: of the transformed input, of a block's sums */
     int64_t line, lines;            /* floats of a padded row of the input, and of all that a task needs */
     int64_t pitch, energies;        /* floats of a row of energies (winograd_even), and of all rows of a strip */
+    int64_t groups;                 /* of input channels, which have energies of their own */
+    bool common;                    /* threads transform a strip together */
     int64_t packed;                 /* floats of the tiles of a line that are packed together */
-    int64_t room;                   /* floats for the lines, or for a product of panels; energies follow */
+    int64_t room;                   /* floats for the lines, or for a product of panels */
     int64_t kernels;                /* floats of one of the products of the transformed kernel */
     const float *kernel;            /* that kernel: products, output channels, rows of taps, input channels */
     /* transforms output channel j of the kernel, to `to` in each product; room: floats for its taps */
     void (*transform)(const patches *v, const gemm *g, const winograd *s, int64_t j, float *room, float *to);
-    /* computes a task. x: the transformed input, which is there if the task is ready; the sums, and lines of the input
-     * or the panels of a part, follow it */
+    /* transforms channel c of the strip of a task, and adds its energies. last: what follows the channel is another
+     * thread's */
+    void (*channel)(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task, int64_t c,
+                    bool last, float *energy, float *lines);
+    /* computes a task. x: room for the sums; lines of the input, or the panels of a part, follow them */
     void (*compute)(const patches *v, const gemm *g, const winograd *s, winograd_piece *task, float *x);
 };
 
@@ -114,17 +122,28 @@ static int64_t winograd_strips(const patches *v, winograd *s) {
 /* n floats or more: an odd number of cache lines, so that the elements of a window lie in different sets of L1. */
 static inline int64_t winograd_apart(int64_t n) { return (gg_ceil_div(n, 16) | 1) * 16; }
 
-/* What follows from the plane and the windows, c input channels, and n output channels that are transformed in blocks
- * of `each`. */
-static void winograd_sizes(winograd *s, int64_t c, int64_t n, int64_t each) {
-    s->blocks = gg_ceil_div(n, each), s->each = each, s->kernels = winograd_apart(c * s->taps * (s->near ? each : n));
-    s->input = winograd_apart(c * s->windows + VW), s->sums = winograd_apart(each * s->plane + VW);
+/* What follows from the plane and the windows, c input channels, and n output channels, which are computed in tiles and
+ * transformed in blocks of `most` at most. Those of a single strip are an even number, as threads often are. */
+static void winograd_sizes(winograd *s, int64_t c, int64_t n, int64_t tile, int64_t most) {
+    const int64_t tiles = gg_ceil_div(n, tile), blocks = gg_ceil_div(tiles, most / tile);
+    s->blocks = s->strips == 1 && blocks < tiles ? blocks + blocks % 2 : blocks;
+    s->tile = tile, s->each = gg_ceil_div(tiles, s->blocks) * tile;
+    s->kernels = winograd_apart(c * s->taps * (s->near ? s->each : n));
+    s->input = winograd_apart(c * s->windows + VW), s->sums = winograd_apart(s->each * s->plane + VW);
+}
+/* How threads share the input of `strips` strips of c channels. Sums of energies do not depend on their number. */
+static void winograd_share(winograd *s, int64_t strips, int64_t c, int threads) {
+    s->groups = strips <= WINOGRAD_FEW ? gg_min(WINOGRAD_GROUPS, c) : 1;
+    s->common = strips < threads && strips <= WINOGRAD_FEW && s->blocks > 1;
+}
+/* The first of n output channels that is in block b. */
+static inline int64_t winograd_first_channel(const winograd *s, int64_t n, int64_t b) {
+    return gg_min(gg_ceil_div(n, s->tile) * b / s->blocks * s->tile, n);
 }
 
 /* Output channels of a block whose transformed kernel stays in the L2 cache with the input. */
-static int64_t winograd_near(const patches *v, const winograd *s) {
-    const int64_t tile = s->plane == VW ? SHIFTED_NARROW_N : SHIFTED_N;
-    return gg_max(gg_min(WINOGRAD_NEAR / s->transformed / v->c, WINOGRAD_N) / tile, 1) * tile;
+static int64_t winograd_near(const patches *v, const winograd *s, int64_t tile) {
+    return gg_max(gg_min(WINOGRAD_NEAR / s->transformed / v->c, WINOGRAD_N), tile);
 }
 
 /* Elements of a side of a window. */
@@ -148,7 +167,8 @@ static double winograd_squares(const patches *v, const gemm *g, int m, int threa
     const int64_t strips = s->strips * v->n * phases;
     s->near = strips == 1 || (strips == 2 && threads > 1);
     if (strips > 1 && v->c > WINOGRAD_KERNEL / s->transformed / g->n) return 0;
-    winograd_sizes(s, v->c, g->n, strips > 2 ? WINOGRAD_N : winograd_near(v, s));
+    const int64_t tile = s->plane == VW ? SHIFTED_NARROW_N : SHIFTED_N;
+    winograd_sizes(s, v->c, g->n, tile, strips > 2 ? WINOGRAD_N : winograd_near(v, s, tile));
     const int64_t rows = gg_ceil_div(s->down, s->strips);
     s->joined = m == 4 && 3 * rows * gg_ceil_div(s->across, VW) >= 4 * gg_ceil_div(rows * s->across, VW);
     s->width = v->ax[0].out, s->height = gg_min(m * rows, height);
@@ -272,13 +292,16 @@ static inline void winograd_add_energy(const float *row, int64_t n, float *energ
         vf_store(energy + l, vf_fma(x, x, vf_load(energy + l)));
     }
 }
-/* Whether no energy, a sum of squares, is much larger than the others: `rows` rows of n, `pitch` floats apart. False if
- * one is not finite. */
-static bool winograd_even(const float *energy, int64_t rows, int64_t n, int64_t pitch) {
+/* Whether no energy, a sum of squares of all groups, is much larger than the others: `rows` rows of n. False if one is
+ * not finite. */
+static bool winograd_even(const winograd *s, const float *energy, int64_t rows, int64_t n) {
     vf sums = vf_zero(), most = vf_zero();
     for (int64_t r = 0; r < rows; r++)
         for (int64_t l = 0; l < n; l += VW) {
-            const vf root = vf_sqrt(ld(energy + r * pitch + l, n - l));
+            vf all = vf_zero();
+            for (int64_t q = 0; q < s->groups; q++)
+                all = vf_add(all, ld(energy + q * s->energies + r * s->pitch + l, n - l));
+            const vf root = vf_sqrt(all);
             sums = vf_add(sums, root), most = vf_max(most, root);
         }
     const float largest = vf_hmax(most), others = vf_hsum(sums) - largest;
@@ -311,10 +334,10 @@ static inline patch_range winograd_inside(const patches *v, const winograd *s) {
     const patch_range in = patch_inside(v->ax[0].in, v->ax[0].base, 1, s->step * (s->across - 1) + s->side);
     return in.lo < in.hi ? in : (patch_range){0, 0};
 }
-/* Transforms the columns of the windows that begin in a line: those of their rows follow. Joined windows do not lie
- * beside each other. */
+/* Transforms the columns of n windows, or of a vector of them, that begin in a line: those of their rows follow. Joined
+ * windows do not lie beside each other. */
 GG_INLINE void winograd_windows(const int m, const int stride, const winograd *s, const float *const window[VW],
-                                float *to) {
+                                int64_t n, float *to) {
     const int side = winograd_side(m, stride);
     GG_UNROLL for (int j = 0; j < side; j++) {
         vf x[2 * WINOGRAD_MOST], out[WINOGRAD_SIDE];
@@ -322,19 +345,20 @@ GG_INLINE void winograd_windows(const int m, const int stride, const winograd *s
         if (side == 4) vf_load_pairs(row, &x[0], &x[1]), vf_load_pairs(row + 2, &x[2], &x[3]);
         else winograd_elements(window, j * s->line, x);
         winograd_window(m, stride, x, out);
-        GG_UNROLL for (int i = 0; i < side; i++, to += s->input) vf_store(to, out[i]);
+        if (n >= VW) GG_UNROLL for (int i = 0; i < side; i++, to += s->input) vf_store(to, out[i]);
+        else for (int i = 0; i < side; i++, to += s->input) vf_storen(to, out[i], (int)n);
     }
 }
 /* Transforms channel c of `rows` rows of squares from row `first` on: all columns, and then the rows of windows, as a
  * load that crosses two recent stores waits for them. Vectors are stored whole: what they write beyond a row of squares
- * is overwritten by the next row or channel, or ignored. */
+ * is overwritten by the next row or channel, or ignored; that of the last channel is not written. */
 GG_INLINE void winograd_input(const int m, const int stride, const patches *v, const gemm *g, const winograd *s,
-                              int64_t image, int64_t c, int64_t first, int64_t rows, float *energy, float *lines,
-                              float *to) {
+                              int64_t image, int64_t c, bool last, int64_t first, int64_t rows, float *energy,
+                              float *lines, float *to) {
     const int step = m * stride, side = winograd_side(m, stride);
     const patch_axis *ax = v->ax;
     const char *const channel = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
-    const int64_t line = s->line, input = s->input, last = (gg_ceil_div(rows * s->across, VW) - 1) * VW;
+    const int64_t line = s->line, input = s->input, rest = (gg_ceil_div(rows * s->across, VW) - 1) * VW;
     const int64_t end = step * (s->across - 1) + side;
     const patch_range in = winograd_inside(v, s);
     const int64_t lo = in.lo, n = in.hi - lo;
@@ -352,19 +376,19 @@ GG_INLINE void winograd_input(const int m, const int stride, const patches *v, c
                          energy + r * s->pitch, lines + side * r * line, line);
     }
     to += c * s->plane;
-    for (int i = 0; i < s->products; i++) vf_store(to + i * input + last, vf_zero());
+    for (int i = 0; i < s->products; i++) vf_store(to + i * input + rest, vf_zero());
     for (int64_t t = 0, r = 0, x = 0; joined && t < rows * s->across; t += VW) {
         for (int l = 0; l < VW; l++) {                  /* lanes behind the last window have the last one */
             window[l] = lines + side * r * line + step * x;
             if (x + 1 < s->across) x++;
             else if (r + 1 < rows) x = 0, r++;
         }
-        winograd_windows(m, stride, s, window, to + t);
+        winograd_windows(m, stride, s, window, VW, to + t);
     }
     for (int64_t r = 0; !joined && r < rows; r++)
         for (int64_t t = 0; t < s->across; t += VW) {
             for (int l = 0; l < VW; l++) window[l] = lines + side * r * line + step * (t + l);
-            winograd_windows(m, stride, s, window, to + r * s->across + t);
+            winograd_windows(m, stride, s, window, last ? (rows - r) * s->across - t : VW, to + r * s->across + t);
         }
 }
 
@@ -483,8 +507,8 @@ static pack_ahead winograd_ahead(const gemm *g, int64_t j, int64_t n, int64_t st
     return x;
 }
 
-/* A task: blocks b0 .. b1-1 of output channels of a strip of an image. Threads that share a strip each transform its
- * input. */
+/* A task: blocks b0 .. b1-1 of output channels of a strip of an image. Unless threads transform the input of a strip
+ * together, each of them does that. */
 struct winograd_piece {
     int64_t strips, images, blocks; /* of an image; of output channels */
     int64_t chunks;                 /* that the blocks of a strip are divided into */
@@ -492,17 +516,23 @@ struct winograd_piece {
     int64_t held;                   /* the strip of the last task, counted through the images */
     bool ready;                     /* it was the same */
     bool even;                      /* its elements do not differ too much */
+    float *first, *input;           /* the transformed input of the first strip, and of this one; energies follow it */
+    int64_t next;                   /* floats from one strip to the next; 0: they take the same place */
 };
 static inline winograd_piece winograd_pieces(const gg_work *w, int64_t strips, int64_t images, int64_t blocks) {
     const int64_t chunks = gg_min(gg_ceil_div(WINOGRAD_TASKS * w->nth, strips * images), blocks);
     return (winograd_piece){.strips = strips, .images = images, .blocks = blocks, .chunks = chunks, .held = -1};
+}
+static inline void winograd_at(winograd_piece *p, int64_t strip) {
+    p->image = strip / p->strips, p->strip = strip % p->strips;
+    p->input = p->next ? p->first + strip * p->next : p->first;
 }
 static inline bool winograd_claim(const gg_work *w, winograd_piece *p) {
     const int64_t u = gg_claim_piece(w, p->strips * p->images * p->chunks);
     if (u < 0) return false;
     const int64_t strip = u / p->chunks, chunk = u % p->chunks;
     p->ready = strip == p->held, p->held = strip;
-    p->image = strip / p->strips, p->strip = strip % p->strips;
+    winograd_at(p, strip);
     p->b0 = p->blocks * chunk / p->chunks, p->b1 = p->blocks * (chunk + 1) / p->chunks;
     return true;
 }
@@ -517,35 +547,55 @@ static void winograd_phase(int64_t phase, int64_t phases, patches *v, gemm *g) {
     v->nb[1] *= (size_t)phases, v->to[1] *= (size_t)phases;
 }
 
-/* Where the energies of a strip are; all are 0 if the strip is to be transformed. */
-static float *winograd_energies(const winograd *s, const winograd_piece *task, float *room) {
-    float *const energy = room + s->room;
-    if (!task->ready) memset(energy, 0, (size_t)s->energies * sizeof *energy);
-    return energy;
+/* The input of a task, and its part of the kernel: those of a phase, if the convolution has any. */
+typedef struct winograd_view { patches v; gemm g; int64_t image; } winograd_view;
+static winograd_view winograd_view_of(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task) {
+    winograd_view x = {*v, *g, task->image / s->phases};
+    if (s->phases > 1) winograd_phase(task->image % s->phases, s->phases, &x.v, &x.g);
+    return x;
+}
+static inline int64_t winograd_input_floats(const winograd *s) {
+    return s->products * s->input + gg_ceil_div(s->groups * s->energies, 16) * 16;
+}
+static inline float *winograd_energies(const winograd *s, const winograd_piece *task) {
+    return task->input + s->products * s->input;
+}
+/* Transforms group q of the input channels of a strip. ahead: taps that are prefetched meanwhile; or NULL. */
+static void winograd_group(const winograd_view *x, const winograd *s, const winograd_piece *task, int64_t q,
+                           pack_ahead *ahead, float *lines) {
+    float *const energy = winograd_energies(s, task) + q * s->energies;
+    const int64_t end = x->v.c * (q + 1) / s->groups;
+    memset(energy, 0, (size_t)s->energies * sizeof *energy);
+    for (int64_t c = x->v.c * q / s->groups; c < end; c++) {
+        s->channel(&x->v, &x->g, s, task, c, s->common && c == end - 1, energy, lines);
+        if (ahead) pack_prefetch(ahead);
+    }
+}
+static void winograd_input_channel(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task,
+                                   int64_t c, bool last, float *energy, float *lines) {
+    const int64_t first = winograd_first(s, task->strip), rows = winograd_first(s, task->strip + 1) - first;
+    WINOGRAD(winograd_input, s, v, g, s, task->image / s->phases, c, last, first, rows, energy, lines, task->input);
 }
 /* A sum that is not finite makes others of its square wrong: a product of panels computes the block again. */
-static void winograd_task(const patches *all, const gemm *whole, const winograd *s, winograd_piece *task, float *x) {
-    patches seen = *all, *const v = &seen;
-    gemm product = *whole, *const g = &product;
+static void winograd_task(const patches *all, const gemm *whole, const winograd *s, winograd_piece *task, float *sums) {
+    winograd_view view = winograd_view_of(all, whole, s, task);
+    const patches *const v = &view.v;
+    gemm *const g = &view.g;
     const bool apart = s->phases > 1;
-    if (apart) winograd_phase(task->image % s->phases, s->phases, v, g);
-    const int64_t image = task->image / s->phases, first = winograd_first(s, task->strip),
+    const int64_t image = view.image, first = winograd_first(s, task->strip),
         rows = winograd_first(s, task->strip + 1) - first;
     const int64_t vectors = winograd_vectors(s, task->strip), tiles = gg_ceil_div(vectors, SHIFTED_V);
     const int64_t width = v->ax[0].out, height = gg_min(s->m * rows, v->ax[1].out - s->m * first);
-    float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
-    float *const energy = winograd_energies(s, task, room), *const taps = energy + s->energies, *const block = taps
-        + g->k, *const plane = s->near ? block + s->transformed * s->kernels : taps;
+    float *const room = sums + s->products * s->sums, *const taps = room + s->room, *const block = taps + g->k,
+        *const plane = s->near ? block + s->transformed * s->kernels : taps;
     if (height < 1) return;                             /* the last phases may have a row less */
-    pack_ahead ahead = winograd_ahead(g, task->b0 * s->each, s->each, v->c);
-    for (int64_t c = 0; c < v->c && !task->ready; c++) {
-        WINOGRAD(winograd_input, s, v, g, s, image, c, first, rows, energy, room, x);
-        if (s->near) pack_prefetch(&ahead);
-    }
+    pack_ahead ahead = winograd_ahead(g, winograd_first_channel(s, g->n, task->b0), s->each, v->c);
+    for (int64_t q = 0; q < s->groups && !task->ready && !s->common; q++)
+        winograd_group(&view, s, task, q, s->near ? &ahead : NULL, room);
     const patch_range in = winograd_inside(v, s);
-    if (!task->ready) task->even = winograd_even(energy, rows, in.hi - in.lo, s->pitch);
-    for (int64_t j0 = task->b0 * s->each; j0 < gg_min(task->b1 * s->each, g->n); j0 += s->each) {
-        const int64_t n = gg_min(s->each, g->n - j0);
+    if (!task->ready) task->even = winograd_even(s, winograd_energies(s, task), rows, in.hi - in.lo);
+    for (int64_t b = task->b0; b < task->b1; b++) {
+        const int64_t j0 = winograd_first_channel(s, g->n, b), n = winograd_first_channel(s, g->n, b + 1) - j0;
         const float *const kernel = s->near ? block : s->kernel + j0 * v->c;
         char *const to = g->c + (size_t)image * v->to_n + (size_t)j0 * g->c_n + (size_t)(s->m * first) * v->to[1];
         bool good = task->even;
@@ -553,8 +603,8 @@ static void winograd_task(const patches *all, const gemm *whole, const winograd 
         ahead = winograd_ahead(g, j0 + n, s->each, s->products);
         for (int i = 0; good && i < s->products; i++) {
             if (s->near) pack_prefetch(&ahead);
-            winograd_products(kernel + winograd_which(s, i) * s->kernels, x + i * s->input, v->c, n, vectors, tiles,
-                              s->windows, sums + i * s->sums, s->plane);
+            winograd_products(kernel + winograd_which(s, i) * s->kernels, task->input + i * s->input, v->c, n, vectors,
+                              tiles, s->windows, sums + i * s->sums, s->plane);
         }
         for (int64_t j = 0; task->even && j < n; j++) {
             float *const y = apart ? plane : (float *)(to + (size_t)j * g->c_n);
@@ -602,13 +652,26 @@ static CONV_ONCE bool winograd_fits(const conv_plan *p, void *part) {
         const double cycles = winograd_squares(v, g, m, p->threads, &one);
         if (cycles > 0 && cycles < least) *s = one, least = cycles, found = true;
     }
-    s->transform = winograd_transform, s->compute = winograd_task;
+    s->transform = winograd_transform, s->channel = winograd_input_channel, s->compute = winograd_task;
+    if (found) winograd_share(s, s->strips * v->n * s->phases, v->c, p->threads);
     return found;
 }
 
 static size_t winograd_work(const conv_plan *p, const void *part) {
     const winograd *const s = part;
-    return (void)p, s->near ? 0 : (size_t)(s->transformed * s->kernels) * sizeof(float);
+    const int64_t strips = s->common ? s->strips * p->product.seen.n * s->phases : 0;
+    const int64_t kernel = s->near ? 0 : s->transformed * s->kernels;
+    return (size_t)(kernel + strips * winograd_input_floats(s)) * sizeof(float);
+}
+/* Transforms this thread's share of the input. */
+static void winograd_prepare(const gg_work *w, const patches *v, const gemm *g, const winograd *s, winograd_piece task,
+                             float *lines) {
+    const int64_t units = task.strips * task.images * s->groups;
+    for (int64_t u = units * w->ith / w->nth; u < units * (w->ith + 1) / w->nth; u++) {
+        winograd_at(&task, u / s->groups);
+        const winograd_view x = winograd_view_of(v, g, s, &task);
+        winograd_group(&x, s, &task, u % s->groups, NULL, lines);
+    }
 }
 /* Computes what gemm_run would. */
 static int winograd_run(const gg_work *w, const conv_plan *plan, const void *part) {
@@ -620,16 +683,20 @@ static int winograd_run(const gg_work *w, const conv_plan *plan, const void *par
     const int64_t room = gg_max(s->lines, gemm_scratch_floats(&most.g, &most.tiling));
     const int64_t plane = s->phases > 1 ? s->width * s->height : 0;
     const int64_t block = s->near ? g->k + s->transformed * s->kernels : 0;
-    const int64_t floats = s->products * (s->input + s->sums) + room + s->energies + s->packed + block + plane;
+    const int64_t input = s->common ? 0 : winograd_input_floats(s);
+    const int64_t floats = input + s->products * s->sums + room + s->packed + block + plane;
     const int64_t depth = v->c * s->taps;
     float *const x = gg_scratch((size_t)floats * sizeof *x);
     for (int64_t j = g->n * w->ith / w->nth; x && !s->near && j < g->n * (w->ith + 1) / w->nth; j++)
         s->transform(v, g, s, j, x, (float *)w->wdata + j * depth);
-    if (!s->near) gg_barrier(w);
-    if (!x) return conv_memory(plan->dst);
     s->kernel = w->wdata, s->room = room;
     winograd_piece task = winograd_pieces(w, s->strips, v->n * s->phases, s->blocks);
-    while (winograd_claim(w, &task)) s->compute(v, g, s, &task, x);
+    task.first = s->common ? (float *)w->wdata + (s->near ? 0 : s->transformed * s->kernels) : x;
+    task.next = s->common ? winograd_input_floats(s) : 0;
+    if (x && s->common) winograd_prepare(w, v, g, s, task, x);
+    if (!s->near || s->common) gg_barrier(w);
+    if (!x) return conv_memory(plan->dst);
+    while (winograd_claim(w, &task)) s->compute(v, g, s, &task, x + input);
     return GGML_STATUS_SUCCESS;
 }
 

@@ -108,9 +108,9 @@ static void line_load(const patches *v, const gemm *g, const winograd *s, const 
         patch_row(g->a.type, channel + y * (ptrdiff_t)v->nb[1], v->nb[0], v->ax[0].in, x + i, rows, s->line, 0, line);
 }
 /* Transforms channel c of a strip. Vectors are stored whole: what they write beyond a row is overwritten by the next
- * row or channel, or ignored. */
+ * row or channel, or ignored; that of the last channel is not written. */
 GG_INLINE void line_input(const int taps, const patches *v, const gemm *g, const winograd *s, int64_t image,
-                          int64_t c, const line_strip *strip, float *energy, float *line, float *to) {
+                          int64_t c, bool last, const line_strip *strip, float *energy, float *line, float *to) {
     const char *const channel = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
     to += c * s->windows;
     for (int i = 0; i < s->products; i++) vf_store(to + i * s->input + s->windows - VW, vf_zero());
@@ -129,8 +129,10 @@ GG_INLINE void line_input(const int taps, const patches *v, const gemm *g, const
             GG_UNROLL for (int i = 0; i < LINE_M + taps - 1; i++) sum = vf_fma(x[i], x[i], sum);
             vf_store(energy + t, sum);
             line_window(taps, x, out);
+            const int64_t n = last ? (strip->r1 + s->taps - 1 - r) * s->across - t : VW;
             float *p = to + t;
-            GG_UNROLL for (int i = 0; i < LINE_M + taps - 1; i++, p += s->input) vf_store(p, out[i]);
+            if (n >= VW) GG_UNROLL for (int i = 0; i < LINE_M + taps - 1; i++, p += s->input) vf_store(p, out[i]);
+            else for (int i = 0; i < LINE_M + taps - 1; i++, p += s->input) vf_storen(p, out[i], (int)n);
         }
     }
 }
@@ -182,25 +184,31 @@ static void line_products(const winograd *s, int64_t channels, const float *kern
     }
 }
 
+static void line_input_channel(const patches *v, const gemm *g, const winograd *s, const winograd_piece *task,
+                               int64_t c, bool last, float *energy, float *lines) {
+    const line_strip strip = line_strip_of(v, s, task->strip);
+    LINE(line_input, s, v, g, s, task->image / s->phases, c, last, &strip, energy, lines, task->input);
+}
 /* Like winograd_task. */
-static void line_task(const patches *all, const gemm *whole, const winograd *s, winograd_piece *task, float *x) {
-    patches seen = *all, *const v = &seen;
-    gemm product = *whole, *const g = &product;
-    if (s->phases > 1) winograd_phase(task->image % s->phases, s->phases, v, g);
-    const int64_t image = task->image / s->phases, depth = v->c * s->taps;
+static void line_task(const patches *all, const gemm *whole, const winograd *s, winograd_piece *task, float *sums) {
+    winograd_view view = winograd_view_of(all, whole, s, task);
+    const patches *const v = &view.v;
+    gemm *const g = &view.g;
+    const int64_t image = view.image, depth = v->c * s->taps;
     const line_strip strip = line_strip_of(v, s, task->strip);
     const int64_t rows = strip.r1 - strip.r0, vectors = gg_ceil_div(rows * s->across, VW),
         tiles = gg_ceil_div(vectors, SHIFTED_V);
-    float *const sums = x + s->products * s->input, *const room = sums + s->products * s->sums;
-    float *const energy = winograd_energies(s, task, room), *const tile = energy + s->energies;
+    float *const room = sums + s->products * s->sums, *const tile = room + s->room;
     if (rows < 1) return;                               /* the last phases may have a row less */
-    for (int64_t c = 0; c < v->c && !task->ready; c++)
-        LINE(line_input, s, v, g, s, image, c, &strip, energy, room, x);
-    if (!task->ready) task->even = winograd_even(energy, rows + s->taps - 1, s->across, s->pitch);
-    for (int64_t j0 = task->b0 * s->each; j0 < gg_min(task->b1 * s->each, g->n); j0 += s->each) {
-        const int64_t n = gg_min(s->each, g->n - j0);
+    for (int64_t q = 0; q < s->groups && !task->ready && !s->common; q++)
+        winograd_group(&view, s, task, q, NULL, room);
+    if (!task->ready)
+        task->even = winograd_even(s, winograd_energies(s, task), rows + s->taps - 1, s->across);
+    for (int64_t b = task->b0; b < task->b1; b++) {
+        const int64_t j0 = winograd_first_channel(s, g->n, b), n = winograd_first_channel(s, g->n, b + 1) - j0;
         for (int i = 0; task->even && i < s->products; i++) {
-            const float *const kernel = s->kernel + i * s->kernels + j0 * depth, *const windows = x + i * s->input;
+            const float *const kernel = s->kernel + i * s->kernels + j0 * depth;
+            const float *const windows = task->input + i * s->input;
             float *const to = sums + i * s->sums;
             if (s->taps == 1) winograd_products(kernel, windows, depth, n, vectors, tiles, s->windows, to, s->plane);
             else line_products(s, v->c, kernel, windows, n, vectors, tiles, tile, to);
@@ -256,7 +264,7 @@ static CONV_ONCE bool line_fits(const conv_plan *p, void *part) {
     *s = (winograd){.m = LINE_M, .stride = 1, .phases = phases, .step = LINE_M, .side = (int)side, .taps = rows,
                     .products = (int)side, .transformed = (int)side, .down = gg_ceil_div(ax[1].out, phases),
                     .beside = gg_ceil_div(gg_ceil_div(ax[0].out, ax[0].dilation), LINE_M),
-                    .transform = line_transform, .compute = line_task};
+                    .transform = line_transform, .channel = line_input_channel, .compute = line_task};
     const int64_t high = line_strips(v, s), halo = rows - 1;
     if (!high) return false;
     s->width = gg_min(s->across * LINE_M, ax[0].out);
@@ -266,7 +274,8 @@ static CONV_ONCE bool line_fits(const conv_plan *p, void *part) {
     s->pitch = gg_ceil_div(s->across, VW) * VW, s->energies = (high + halo) * s->pitch, s->height = 1;
     s->packed = rows > 1 ? SHIFTED_PACKED_FLOATS : 0;       /* a tile has fewer */
     const int64_t groups = WINOGRAD_FLOATS / (side * s->plane) / SHIFTED_N;     /* whose sums stay in the L2 cache */
-    winograd_sizes(s, v->c, g->n, gg_min(gg_min(gg_max(groups * SHIFTED_N, SHIFTED_N), LINE_N), g->n));
+    winograd_sizes(s, v->c, g->n, SHIFTED_N, gg_max(gg_min(groups * SHIFTED_N, LINE_N), SHIFTED_N));
+    winograd_share(s, s->strips * v->n * phases, v->c, p->threads);
     /* cycles for each pair of channels: of the products, of the transforms, of the kernel's */
     const double vectors = (double)(s->strips * s->plane / VW * v->n * phases);
     const double again = (double)s->windows / (double)s->plane;         /* rows are transformed for several strips */
