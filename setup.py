@@ -90,7 +90,7 @@ def machine():
 
 
 def isas():
-    """The name, compiler flags and compile units of each instruction set of the target architecture.
+    """The name, base, compiler flags and compile units of each instruction set of the target architecture.
 
     A unit is a name and its families.
     """
@@ -103,6 +103,7 @@ def isas():
     return [
         (
             name,
+            base,
             flags.split(),
             [
                 (unit, members.split())
@@ -233,9 +234,9 @@ class Build(build_ext):
             for src in sorted(SIMD.rglob("*.c"))
             if src.parent.name != "isa"
         ]
-        for isa, isa_flags, units in isas():
+        for isa, base, isa_flags, units in isas():
             for unit, families in units:
-                named = [f"-DGG_UNIT={unit}", f"-DGG_UNIT_{unit}"]
+                named = [f"-DGG_BASE={base}", f"-DGG_UNIT={unit}", f"-DGG_UNIT_{unit}"]
                 for i, family in enumerate(families, 1):
                     named += [f"-DGG_FAMILY_{i}={family}", f"-DGG_FAMILY_{family}=1"]
                 jobs.append((SIMD / f"isa/{isa}.c", out / f"{isa}_{unit}.o", [*common, *isa_flags, *named]))

@@ -1,6 +1,6 @@
-/* One compile unit (tables/families.h) for one ISA: isa/<isa>.c names the ISA, the build names the unit and its
- * families (-DGG_UNIT=rows -DGG_FAMILY_1=norm -DGG_FAMILY_norm=1 ...). Exports gg_install_<unit>_<isa>, which enters
- * the kernels of these families in a table. */
+/* One compile unit (tables/families.h) for one ISA: isa/<isa>.c names the ISA, the build names its base, the unit and
+ * its families (-DGG_BASE=avx2 -DGG_UNIT=rows -DGG_FAMILY_1=norm -DGG_FAMILY_norm=1 ...). Exports
+ * gg_install_<unit>_<isa>, which enters the kernels of these families in a table. */
 #include "../runtime/kernel.h"
 #include "../vec/vec.h"
 

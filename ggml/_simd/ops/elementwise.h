@@ -2,6 +2,7 @@
 #ifndef GG_OPS_ELEMENTWISE_H
 #define GG_OPS_ELEMENTWISE_H
 #include "elements.h"
+#include "rows_shared.h"
 #include <math.h>
 
 GG_ELEM_2(ADD, none, vf_add(x, z))
