@@ -143,6 +143,8 @@ static int64_t shifted_common(const shifted *s, const gemm *g, int nth) {
     return all < SHIFTED_COMMON_LEAST || strips * all > SHIFTED_COMMON ? 0 : gg_ceil_div(all, 16) * 16;
 }
 
+/* Floats of the copies of a channel. */
+static inline int64_t shifted_copies(const shifted *s) { return s->seen.ax[0].taps * s->remainders * s->plane; }
 static CONV_ONCE bool shifted_fits(const conv_plan *p, void *part) {
     const gemm *const g = &p->product.g;
     const int nth = p->threads;
@@ -519,12 +521,12 @@ static void shifted_prepare(const gemm *g, const shifted *s, int64_t image, int6
                             const int32_t *at, float *copies, float *to) {
     const patches *const v = &s->seen;
     const shifted_strip x = shifted_strip_of(s, strip);
-    const int64_t taps = v->ax[0].taps * v->ax[1].taps, each = v->ax[0].taps * s->remainders * s->plane;
+    const int64_t taps = v->ax[0].taps * v->ax[1].taps;
     const int64_t end = v->c * (ith + 1) / nth, lanes = x.tiles * SHIFTED_LANES;
     for (int64_t c = v->c * ith / nth, next; c < end; c = next) {
         const int64_t block = c / s->depth * s->depth, deep = gg_min(s->depth, v->c - block) * taps;
         next = gg_min(block + s->depth, end);
-        float *const from = s->packs ? copies : to + c * each;
+        float *const from = s->packs ? copies : to + c * shifted_copies(s);
         shifted_block(v, g, s, image, c, next - c, v->ax[1].base + x.first * v->ax[1].stride, x.rows, from);
         if (!s->packs) continue;
         shifted_batch batch = {.at = at, .x = from, .k = (next - c) * taps, .places = x.places};
@@ -565,7 +567,7 @@ static void shifted_task(const gemm *g, const shifted *s, int64_t image, int64_t
         const bool in_place = s->in_place && (s->packs || !beyond);
         const char *const channels = g->a.data + (size_t)image * v->nb_n + (size_t)c * v->nb_c;
         const float *const from = in_place ? (const float *)channels + first * ax[0].out
-            : common ? common + c * ax[0].taps * s->remainders * s->plane : room->copies;
+            : common ? common + c * shifted_copies(s) : room->copies;
         const int32_t *const offsets = at[in_place].at;
         if (!common && !in_place && !s->from_image && !(ready && !s->rest))
             shifted_block(v, g, s, image, c, depth, ax[1].base + first * ax[1].stride, rows, room->copies);
@@ -628,7 +630,7 @@ static int shifted_run(const gg_work *w, const conv_plan *plan, const void *part
     const int64_t each = gg_ceil_div(gg_ceil_div(g->n, SHIFTED_N), s->chunks) * SHIFTED_N;
     int64_t sizes[] = {
         s->from_image || (s->in_place && s->packs) || (s->common && !s->packs) ? 0
-            : s->depth * ax[0].taps * s->remainders * s->plane + VW,
+            : s->depth * shifted_copies(s) + VW,
         s->packs && !s->common ? gg_max(s->together * deep * SHIFTED_LANES, s->held) : 0,
         s->rest * deep, g->b.type == GGML_TYPE_F32 ? 0 : each * deep, s->apart ? each * s->rows * ax[0].out : 0,
     };
