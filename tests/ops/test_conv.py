@@ -527,6 +527,28 @@ def test_each_algorithm_has_convolutions_that_get_it(name, algorithm):
         assert (found == algorithm) == (not only or re.match(only[0], name) is not None)
 
 
+# positions, channels, output channels, images, taps, and the algorithm of vectors of 8 lanes or more: tiles of output
+# channels would be full, or a twentieth of their sums would be for nothing
+LINES = [(21, 32, 200, 40, 4, "channels"), (21, 32, 200, 40, 8, "shifted"), (13, 20, 50, 33, 3, "shifted"),
+         (12, 16, 64, 70, 1, "channels"), (7, 40, 130, 25, 1, "shifted")]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("name", ISAS)
+def test_short_images_of_one_dimension(name, line):
+    width, channels, out, images, taps, algorithm = line
+    r = Random(width)
+    kernel, data, shift = r(taps, 1, channels, out), r(width, 1, channels, images), r(out, 1, 1, 1)
+    want = correlate(kernel, data, [1, 1], [0, 0], [1, 1])
+    with isa(name), context() as ctx:
+        w, x, bias = (tensor(ctx, v, "F32") for v in (kernel, data, shift))
+        if re.match("avx|amx", name):
+            assert ggml.ext.conv_algorithm(ggml.ggml_conv_2d(ctx, w, x, 1, 1, 0, 0, 1, 1)) == algorithm
+        for threads in 1, 2, 3:
+            found = convolved(ctx, w, x, (1, 1, 0, 0, 1, 1), threads, 0, bias, ggml.GGML_UNARY_OP_RELU)
+            close(found, np.maximum(want + shift.reshape(-1, 1, 1), 0), 1e-5)
+
+
 def test_algorithms_of_other_nodes():
     with context() as ctx:
         w, x = tensor(ctx, Random(1)(3, 3, 2, 4), "F32"), tensor(ctx, Random(2)(6, 5, 2, 0), "F32")
