@@ -240,7 +240,7 @@ def test_keys(path):
 
 
 def test_limits(path):
-    options = {**SETTINGS, "sequences": 1, "queue": 1, "body": 1000, "timeout": 0.3, "body_timeout": 0.2}
+    options = {**SETTINGS, "sequences": 1, "queue": 1, "body": 1000, "timeout": 0.3, "body_timeout": 1}
     with server.listening(app({"tiny": path}, **options)) as url, httpx.Client(base_url=url, timeout=20) as client:
         assert ask(client, "x" * 2000).status_code == 413
         answer = client.post(CHAT, content=(b"x" * 100 for _ in range(20)))
