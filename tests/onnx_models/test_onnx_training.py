@@ -55,8 +55,8 @@ def test_gradients_and_steps_are_those_of_pytorch(name, recorded):
     losses = [training.step(*batch, rate=rate, decay=decay) for _ in range(int(steps))]
     assert losses[0] == pytest.approx(float(saved["loss"]), rel=1e-5) and losses == sorted(losses, reverse=True)
     for key, value in part(recorded, name, "trained").items():
-        # AdamW divides a gradient by its size. Where it is 0 but for rounding, as that of the bias of keys, a step has any
-        # sign; it is at most the rate.
+        # AdamW divides a gradient by its size. Where it is 0 but for rounding, as that of the bias of keys, a step may
+        # have any sign; it is at most the rate.
         rounding = (want[key] != 0) & (np.abs(want[key]) < 1e-6 * np.abs(want[key]).max())
         away = np.abs(parameters[key] - value)
         assert away[~rounding].max() <= 0.005 * rate
