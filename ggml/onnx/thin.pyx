@@ -1,6 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Many short rows: their products with a small matrix, which stays in the first cache, columns that are chosen from
-them, and rows that are joined. Packing, views, rows of single elements or pairs would take more time.
+them, rows that are joined, and planes whose elements alternate. Packing, views, rows of single elements or pairs would
+take more time.
 """
 from libc.stdint cimport INT32_MAX, int32_t, uintptr_t
 
@@ -30,9 +31,36 @@ cdef extern from *:
         }
         for (; rows; rows--, to += n, from += w) memcpy(to, from, w * sizeof *to);
     }
+
+    // The quotient of numbers that are not negative and what remains; 0 by less than 1.
+    static ptrdiff_t gg_quotient(ptrdiff_t a, ptrdiff_t b) { return b < 1 ? 0 : a / b; }
+    static ptrdiff_t gg_rest(ptrdiff_t a, ptrdiff_t b) { return b < 1 ? 0 : a % b; }
+    // How many of n positions from `first` on are r modulo a step.
+    static ptrdiff_t gg_seen(ptrdiff_t n, ptrdiff_t step, ptrdiff_t first, ptrdiff_t r) {
+        const ptrdiff_t before = gg_rest(r - first + step, step);
+        return n < before ? 0 : gg_quotient(n - before + step - 1, step);
+    }
+
+    // n elements of a row: those of two other rows in turns, first the second one if start is 1.
+    GG_VECTORS static void gg_pairs(float *restrict to, const float *restrict a, const float *restrict b, size_t n) {
+        for (size_t i = 0; i < n; i++) to[2 * i] = a[i], to[2 * i + 1] = b[i];
+    }
+    static void gg_alternate(float *to, size_t n, const float *a, const float *b, int start) {
+        if (start && n) *to++ = *b++, n--;
+        gg_pairs(to, a, b, n / 2);
+        if (n % 2) to[n - 1] = a[n / 2];
+    }
+    static void gg_every(float *to, size_t step, const float *from, size_t n) {
+        for (size_t i = 0; i < n; i++) to[i * step] = from[i];
+    }
     """
     void gg_join(float* to, size_t n, size_t offset, const float* source, size_t w, size_t rows,
                  size_t left) noexcept nogil
+    Py_ssize_t gg_quotient(Py_ssize_t a, Py_ssize_t b) noexcept nogil
+    Py_ssize_t gg_rest(Py_ssize_t a, Py_ssize_t b) noexcept nogil
+    Py_ssize_t gg_seen(Py_ssize_t n, Py_ssize_t step, Py_ssize_t first, Py_ssize_t r) noexcept nogil
+    void gg_alternate(float* to, size_t n, const float* a, const float* b, int start) noexcept nogil
+    void gg_every(float* to, size_t step, const float* source, size_t n) noexcept nogil
     const gg_short_rows* gg_short_rows_of(int size)
     void gg_choose(float* to, const float* source, const int32_t* places, size_t n) noexcept nogil
 
@@ -141,5 +169,54 @@ cdef void run_join(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nog
         first += <Py_ssize_t>nth * BLOCK
 
 
+cdef const float* row_of(const ggml_tensor* x, Py_ssize_t plane, Py_ssize_t row, Py_ssize_t column) noexcept nogil:
+    return <const float*>x.data + (plane * x.ne[1] + row) * x.ne[0] + column
+
+
+cdef void run_alternate(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
+    """Planes whose rows and columns are those of high x wide other planes in turns.
+
+    data names high, wide, the row and the column of these that come first, and for each row and column of them where
+    what is read begins. The operands, contiguous and F32, are planes (columns, rows, planes * high * wide), or each
+    those of a place (columns, rows, planes). The result is (columns, planes * rows). Tensors that do not fit are left
+    alone.
+    """
+    cdef const int32_t* numbers = <const int32_t*>data
+    cdef Py_ssize_t high = numbers[0], wide = numbers[1], top = numbers[2], left = numbers[3], places = high * wide
+    cdef const int32_t* first_row = numbers + 4
+    cdef const int32_t* first_column = first_row + high
+    cdef const ggml_tensor* x = dst.src[0]
+    cdef const ggml_tensor* y
+    cdef bint joint = dst.src[1] == NULL
+    cdef Py_ssize_t together = places if joint else 1, planes = gg_quotient(x.ne[2], together), n = dst.ne[0]
+    cdef Py_ssize_t each = gg_quotient(dst.ne[1], planes), at = ith, plane, i, r, c, p
+    cdef float* to
+    if n < 1 or each < 1 or each * planes != dst.ne[1] or not joint and places > MOST_PARTS:
+        return
+    for p in range(places):
+        x = dst.src[0 if joint else p]
+        r, c = gg_quotient(p, wide), gg_rest(p, wide)
+        if x == NULL or x.ne[2] != planes * together or first_row[r] + gg_seen(each, high, top, r) > x.ne[1]:
+            return
+        if first_column[c] + gg_seen(n, wide, left, c) > x.ne[0]:
+            return
+    while at < dst.ne[1]:
+        i, plane = gg_rest(at, each), gg_quotient(at, each) * together
+        r = gg_rest(top + i, high)
+        p, i = r * wide, first_row[r] + gg_quotient(i, high)
+        to = <float*>dst.data + at * n
+        x = dst.src[0 if joint else p]
+        if wide == 2:
+            y = x if joint else dst.src[p + 1]
+            gg_alternate(to, n, row_of(x, plane + (p if joint else 0), i, first_column[0]),
+                         row_of(y, plane + (p + 1 if joint else 0), i, first_column[1]), left)
+        for c in range(0 if wide == 2 else wide):
+            y = x if joint else dst.src[p + c]
+            gg_every(to + gg_rest(c - left + wide, wide), wide,
+                     row_of(y, plane + (p + c if joint else 0), i, first_column[c]), gg_seen(n, wide, left, c))
+        at += nth
+
+
 WIDTH, PAIRED, PARTS = GG_WIDE, GG_FEW, MOST_PARTS
 PRODUCT, CHOOSE, JOIN = <uintptr_t>&run_product, <uintptr_t>&run_choose, <uintptr_t>&run_join  # for ggml.ext.compiled
+ALTERNATE = <uintptr_t>&run_alternate

@@ -475,11 +475,14 @@ def test_taps_that_read_padding_alone(dilation, pads, stride, groups):
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("pads", [(0, 0), (1, 1), (3, 2), (7, 0)])
-@pytest.mark.parametrize(("kernel", "stride"), [(4, 2), (3, 2), (2, 2), (16, 8), (2, 5), (3, 1), (7, 4)])
+@pytest.mark.parametrize(
+    ("kernel", "stride"), [(4, 2), (3, 2), (2, 2), (16, 8), (2, 5), (3, 1), (7, 4), (5, 3), (21, 16)]
+)
+@pytest.mark.parametrize("extra", [0, 1])
 @pytest.mark.parametrize("rank", [1, 2])
-def test_transposed_convolutions_with_constant_weights(rank, kernel, stride, pads, groups):
+def test_transposed_convolutions_with_constant_weights(rank, extra, kernel, stride, pads, groups):
     """Every entry adds its multiple of the kernel to the result, of which the padding is left out."""
-    extra = stride - 1
+    extra *= stride - 1
     attrs = {"strides": [stride] * rank, "group": groups, "output_padding": [extra] * rank}
     attrs["pads"] = [p for p in pads for _ in range(rank)]
     w, bias = floats(4, 2, *[kernel] * rank), floats(2 * groups)

@@ -1,14 +1,19 @@
 """Convolutions."""
 
+import itertools
+
 import numpy as np
 
+from ..layout import SHARED
 from ..recording import ggml
 from ..sizes import int_of
+from ..thin import ALTERNATE, PARTS
 from ..values import F32, Known, OnHost, count, extents, is_constant
 from . import rule
 from .matmul import bytes_of, centred, codes_of, is_scale, matmul, scaled
 from .shape import padded
 
+ALONE = 4  # times the taps of a kernel: so many more that are 0 take longer than a convolution for each remainder
 GROUPS = 2  # of channels for each thread from which a thread computes groups alone
 FEW = 8  # output places of a convolution that is computed as a product of vectors
 BATCH, PAIRS, MATRIX = 8, 64, 1 << 20  # pictures, pairs of positions and elements of a product of whole pictures
@@ -258,32 +263,71 @@ def phases(b, x, w, strides, starts, size, groups, bias):
         x, w = b.reshape(x, (*x.shape[:2], 1, x.shape[2])), b.reshape(w, (*w.shape[:2], 1, w.shape[2]))
         y = phases(b, x, w, [1, *strides], [0, *starts], [1, *size], groups, bias)
         return b.reshape(y, (*y.shape[:2], y.shape[3]))
-    m, (high, wide) = groups * w.shape[1], strides
-    taps = [-(-k // s) for k, s in zip(w.shape[2:], strides)]
+    m, (high, wide), kernel = groups * w.shape[1], strides, w.shape[2:]
+    taps = [-(-k // s) for k, s in zip(kernel, strides)]
+    alone = groups == 1 and high * wide <= PARTS and all(min(k, n) >= s for k, n, s in zip(kernel, size, strides))
+    if alone and ALONE * count(taps) * high * wide > (ALONE + 1) * count(kernel):  # many taps would be zeros
+        planes, *begins = remainders(b, x, w, strides, starts, size, bias)
+    else:
+        first = [p // s for p, s in zip(starts, strides)]  # blocks of a stride that are left out
+        blocks = [-(-(p + n) // s) - f for p, n, s, f in zip(starts, size, strides, first)]
+        pads = [(t - 1 - f, f + c - n) for t, f, c, n in zip(taps, first, blocks, x.shape[2:])]
 
-    def split(array):
-        """The kernels (m * high * wide, channels, taps...): those of a remainder are a stride apart, the last first."""
-        room = [(0, t * s - k) for t, s, k in zip(taps, strides, array.shape[2:])]
-        array = np.pad(array, [(0, 0), (0, 0), *room])
-        array = array.reshape(groups, -1, m // groups, taps[0], high, taps[1], wide)[:, :, :, ::-1, :, ::-1]
-        return array.transpose(0, 2, 4, 6, 1, 3, 5).reshape(m * high * wide, -1, *taps)
+        def split(array):
+            """The kernels (m * high * wide, channels, taps...): those of a remainder are a stride apart, in reverse."""
+            room = [(0, t * s - k) for t, s, k in zip(taps, strides, array.shape[2:])]
+            array = np.pad(array, [(0, 0), (0, 0), *room])
+            array = array.reshape(groups, -1, m // groups, taps[0], high, taps[1], wide)[:, :, :, ::-1, :, ::-1]
+            return array.transpose(0, 2, 4, 6, 1, 3, 5).reshape(m * high * wide, -1, *taps)
 
-    kernels = w.derived(("phases", groups, *strides), split)
-    first = [p // s for p, s in zip(starts, strides)]  # blocks of a stride that are left out
-    blocks = [-(-(p + n) // s) - f for p, n, s, f in zip(starts, size, strides, first)]
-    pads = [(t - 1 - f, f + c - n) for t, f, c, n in zip(taps, first, blocks, x.shape[2:])]
+        if bias is not None:
+            bias = b.reshape(b.expand(b.reshape(bias, (m, 1)), (m, high * wide)), (m * high * wide,))
+        planes = [planes_of(b, x, w.derived(("phases", groups, *strides), split), pads, groups, bias)]
+        begins = [[int(r < p % s) for r in range(s)] for p, s in zip(starts, strides)]
+    return alternating(b, x, planes, strides, [p % s for p, s in zip(starts, strides)], begins, (x.shape[0], m, *size))
+
+
+def remainders(b, x, w, strides, starts, size, bias):
+    """A transposed convolution as one for each remainder; and where its planes begin to be read, along each axis."""
+    along = [sides(*axis) for axis in zip(w.shape[2:], strides, starts, x.shape[2:], size)]
+    planes = []
+    for (down, *pads, _), (across, *more, _) in itertools.product(*along):
+
+        def part(array, down=down, across=across):
+            return array[:, :, down, across][:, :, ::-1, ::-1].swapaxes(0, 1)
+
+        kernel = w.derived(("remainder", down.start, across.start, *strides), part)
+        planes.append(planes_of(b, x, kernel, pads + more, 1, bias))
+    return planes, *([begin for *_, begin in axis] for axis in along)
+
+
+def sides(taps, stride, start, n, size):
+    """The taps of each remainder, its padding, and where what is read of it begins.
+
+    n: entries of x along the axis; start, size: what is read of the whole result.
+    """
+    found = []
+    for r in range(stride):
+        first, end = -(-(start - r) // stride), -(-(start + size - r) // stride)
+        before, after = -(-(taps - r) // stride) - 1 - first, end - n
+        more = max(int(after - before), 0)  # positions that are computed in vain, so that both sides are alike
+        found.append((slice(r, None, stride), (before + more, max(after, before)), more))
+    return found
+
+
+def planes_of(b, x, kernels, pads, groups, bias):
+    """A convolution with a stride of 1, whose padding may be less than nothing, as a tensor of planes."""
     x = cropped(b, x, [(max(-p, 0), max(-q, 0)) for p, q in pads])
     pads = [(max(p, 0), max(q, 0)) for p, q in pads]
-    if bias is not None:
-        bias = b.reshape(b.expand(b.reshape(bias, (m, 1)), (m, high * wide)), (m * high * wide,))
-    y = convolve(b, x, kernels, [1, 1], [1, 1], pads, groups, bias=bias)
-    rows, columns = blocks
-    y = b.transpose(b.reshape(y, (x.shape[0] * m * high, wide, rows, columns)), (0, 2, 3, 1))
-    y = b.transpose(b.reshape(y, (x.shape[0] * m, high, rows, columns * wide)), (0, 2, 1, 3))
-    y = b.reshape(y, (x.shape[0], m, rows * high, columns * wide))
-    for axis, (p, f, s, n) in enumerate(zip(starts, first, strides, size), 2):
-        y = b.slice(y, axis, p - f * s, n)
-    return y
+    y = b.contiguous(convolve(b, x, kernels, [1, 1], [1, 1], pads, groups, bias=bias))
+    return b.reshape(y, (count(y.shape[:2]), *y.shape[2:])).t
+
+
+def alternating(b, x, planes, strides, rest, begins, shape):
+    """The value of a shape whose rows and columns are those of planes in turns."""
+    numbers = np.array([int(n) for n in itertools.chain(strides, rest, *begins)], np.int32)
+    t = b.compiled(shape[3], count(shape[:3]), ALTERNATE, count(shape) >= SHARED, *planes, data=numbers)
+    return b.with_shape(t, shape, x)
 
 
 def columns(b, x, w, sizes, shape, zero):
