@@ -19,9 +19,14 @@ cdef extern from *:
         for (size_t i = 0; i < n; i++) to[i] = from[places[i]];
     }
 
+    static void gg_every(float *to, size_t step, const float *from, size_t apart, size_t n) {
+        for (size_t i = 0; i < n; i++) to[i * step] = from[i * apart];
+    }
+
     // Rows of w elements, which become parts of rows of n from an offset on. `left` elements may be read; 16 are moved
-    // at a time, as far as they are in both: what lies behind a part is written later.
-    enum { GG_MOVED = 16 };
+    // at a time, as far as they are in both: what lies behind a part is written later. Parts of few elements go column
+    // by column.
+    enum { GG_MOVED = 16, GG_COLUMNS = 4 };
     static void gg_join(float *to, size_t n, size_t offset, const float *from, size_t w, size_t rows, size_t left) {
         to += offset;
         for (; w <= GG_MOVED && offset + GG_MOVED <= n && rows && left >= GG_MOVED; rows--, left -= w) {
@@ -29,7 +34,8 @@ cdef extern from *:
             to += n;
             from += w;
         }
-        for (; rows; rows--, to += n, from += w) memcpy(to, from, w * sizeof *to);
+        for (size_t j = 0; w <= GG_COLUMNS && j < w; j++) gg_every(to + j, n, from + j, w, rows);
+        for (; w > GG_COLUMNS && rows; rows--, to += n, from += w) memcpy(to, from, w * sizeof *to);
     }
 
     // The quotient of numbers that are not negative and what remains; 0 by less than 1.
@@ -50,9 +56,6 @@ cdef extern from *:
         gg_pairs(to, a, b, n / 2);
         if (n % 2) to[n - 1] = a[n / 2];
     }
-    static void gg_every(float *to, size_t step, const float *from, size_t n) {
-        for (size_t i = 0; i < n; i++) to[i * step] = from[i];
-    }
     """
     void gg_join(float* to, size_t n, size_t offset, const float* source, size_t w, size_t rows,
                  size_t left) noexcept nogil
@@ -60,7 +63,7 @@ cdef extern from *:
     Py_ssize_t gg_rest(Py_ssize_t a, Py_ssize_t b) noexcept nogil
     Py_ssize_t gg_seen(Py_ssize_t n, Py_ssize_t step, Py_ssize_t first, Py_ssize_t r) noexcept nogil
     void gg_alternate(float* to, size_t n, const float* a, const float* b, int start) noexcept nogil
-    void gg_every(float* to, size_t step, const float* source, size_t n) noexcept nogil
+    void gg_every(float* to, size_t step, const float* source, size_t apart, size_t n) noexcept nogil
     const gg_short_rows* gg_short_rows_of(int size)
     void gg_choose(float* to, const float* source, const int32_t* places, size_t n) noexcept nogil
 
@@ -213,7 +216,7 @@ cdef void run_alternate(ggml_tensor* dst, int ith, int nth, void* data) noexcept
         for c in range(0 if wide == 2 else wide):
             y = x if joint else dst.src[p + c]
             gg_every(to + gg_rest(c - left + wide, wide), wide,
-                     row_of(y, plane + (p + c if joint else 0), i, first_column[c]), gg_seen(n, wide, left, c))
+                     row_of(y, plane + (p + c if joint else 0), i, first_column[c]), 1, gg_seen(n, wide, left, c))
         at += nth
 
 

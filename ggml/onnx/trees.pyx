@@ -102,6 +102,7 @@ cdef enum:
     BLOCK = 64          # rows that go through one tree before the next one
     MOST = 64           # columns of results in a graph
     ABREAST = 8         # of which so many walk at a time, because each waits for memory
+    TOGETHER = 256      # trees whose leaves are found before their weights are added, for one row
     LEVELS = 10         # most levels that are complete
     DENSE = 8           # most columns of which every leaf has weights, zeros where it gives none
 
@@ -239,6 +240,40 @@ cdef inline void finish_from(const number* x, Py_ssize_t width, const Parts* f, 
         finish_walks(x, width, f.nodes, missing, count, places)
     for i in range(count):
         places[i] = f.nodes[places[i]].left
+
+
+cdef void walk_trees(const number* x, const Parts* f, const uint8_t* missing, Py_ssize_t first, Py_ssize_t count,
+                     Py_ssize_t* leaves) noexcept nogil:
+    """The numbers of the leaves that a row reaches in trees from the first one on.
+
+    ABREAST of them at a time; where a walk ends, that of the next tree begins, without a branch.
+    """
+    cdef const TreeNode* nodes = f.nodes
+    cdef const TreeNode* node
+    cdef Py_ssize_t places[ABREAST]
+    cdef Py_ssize_t trees[ABREAST]
+    cdef Py_ssize_t i, leaf, after, next_tree = min(<Py_ssize_t>ABREAST, count), rest
+    for i in range(next_tree):
+        places[i] = first + i
+        trees[i] = i
+    while f.modes == NULL and next_tree + ABREAST <= count:
+        for i in range(ABREAST):
+            node = &nodes[places[i]]
+            leaf = node.feature >> 31                       # all bits, or none
+            leaves[trees[i]] = node.left                    # which is its number if this is a leaf
+            after = following(x, nodes, missing, places[i])
+            places[i] = after ^ ((after ^ (first + next_tree)) & leaf)
+            trees[i] ^= (trees[i] ^ next_tree) & leaf
+            next_tree -= leaf
+    rest = min(<Py_ssize_t>ABREAST, count)
+    while rest > 0:
+        finish_from(x, 0, f, missing, rest, places)
+        for i in range(rest):
+            leaves[trees[i]] = places[i]
+        rest = min(<Py_ssize_t>ABREAST, count - next_tree)
+        for i in range(rest):
+            places[i], trees[i] = first + next_tree + i, next_tree + i
+        next_tree += rest
 
 
 cdef class Forest:
@@ -398,17 +433,16 @@ cdef void add_rows(const Parts* f, const number* x, Py_ssize_t width, Py_ssize_t
                    Py_ssize_t columns) noexcept nogil:
     """Forest.add for rows of one type, each `width` numbers behind the one before."""
     cdef Py_ssize_t leaves[ABREAST]
+    cdef Py_ssize_t found[TOGETHER]
     cdef Py_ssize_t block = 0, stop, tree = 0, row, rows, i, top
     cdef int levels
     cdef const uint8_t* missing = f.missing if f.missing != NULL and some_nan(x, count * width) else NULL
-    if count == 1:                              # a row goes through several trees at a time
+    if count == 1:
         while tree < f.trees:
-            rows = min(<Py_ssize_t>ABREAST, f.trees - tree)
+            rows = min(<Py_ssize_t>TOGETHER, f.trees - tree)
+            walk_trees(x, f, missing, tree, rows, found)
             for i in range(rows):
-                leaves[i] = tree + i
-            finish_from(x, 0, f, missing, rows, leaves)
-            for i in range(rows):
-                gather(f, leaves[i], out)
+                gather_rows(f, found + i, 1, out, columns)
             tree += rows
         return
     while block < count:

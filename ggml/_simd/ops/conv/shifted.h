@@ -154,7 +154,7 @@ static CONV_ONCE bool shifted_fits(const conv_plan *p, void *part) {
     const patch_axis *ax = v->ax;
     if (g->k < 1 || g->n < 1 || g->b.pack != pack_along_k || !gg_is_float(g->b.type) || v->n < 1) return false;
     if (ax[0].out < 1 || ax[1].out < 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
-    if (ax[0].dilation < 0 || ax[1].dilation < 0 || ax[0].taps > SHIFTED_TAPS || ax[0].out * ax[1].out < 2 * VW
+    if (ax[0].dilation < 0 || ax[1].dilation < 0 || ax[0].taps > SHIFTED_TAPS || 2 * ax[0].out * ax[1].out <= VW
         || v->to[0] != sizeof(float) || !g->c_n) return false;
     if (!s->apart && v->to[1] != sizeof(float) * (size_t)ax[0].out) return false;
     const bool packs = SHIFTED_TOGETHER > 1 && g->n >= SHIFTED_PACKED;  /* however threads divide the channels */
