@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Gathering and scattering: elements of arrays that are taken, replaced by others, or combined with them.
 
-And rows of bytes that are moved or cut."""
+And rows of bytes that are moved or cut, and planes that are sampled between their elements."""
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
@@ -10,6 +10,7 @@ from .._core cimport ggml_tensor
 cdef extern from *:
     """
     #include "runtime/clones.h"
+    #include "runtime/grid_sample.h"
     #include <stddef.h>
     #include <stdint.h>
     #define GG_EACH(value) for (size_t k = 0; k < width; k++) to[k] = (value)
@@ -45,6 +46,14 @@ cdef extern from *:
     bint gg_alike(const int64_t *x, size_t n) noexcept nogil
     void gg_scatter_rows(float *y, const int32_t *at, const float *updates, size_t n, size_t width, int32_t first,
                          int32_t end, int kind) noexcept nogil
+
+cdef extern from "runtime/grid_sample.h":
+    enum:
+        GG_POINTS
+    ctypedef struct gg_sampling:
+        pass
+    void gg_grid_sample(float* y, size_t step, const float* x, size_t channels, int64_t height, int64_t width,
+                        const float* g, size_t points, const gg_sampling* how) noexcept nogil
 
 cdef enum:
     ROW = 8             # elements from which rows are more than their elements
@@ -359,7 +368,31 @@ cdef void run_min(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogi
     run(dst, ith, nth, MIN)
 
 
-FUNCTIONS = {  # addresses for ggml.ext.compiled
+cdef void run_samples(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
+    """Planes sampled at computed coordinates; data: a gg_sampling.
+
+    The operands are contiguous and F32: planes (width, height, channels, n), the width at least 2, and coordinates
+    (2, columns, rows, n) of the results, x before y. Tensors that do not fit are left alone.
+    """
+    cdef const ggml_tensor* x = dst.src[0]
+    cdef const ggml_tensor* g = dst.src[1]
+    cdef Py_ssize_t points = dst.ne[0] * dst.ne[1], size = x.ne[0] * x.ne[1], first = <Py_ssize_t>ith * GG_POINTS, image
+    if g.ne[0] != 2 or g.ne[1] * g.ne[2] != points or g.ne[3] != x.ne[3] or dst.ne[2] != x.ne[2]:
+        return
+    if dst.ne[3] != x.ne[3] or x.ne[0] < 2 or x.ne[1] < 1 or size > INT32_MAX:
+        return
+    for image in range(x.ne[3]):
+        while first < points:
+            gg_grid_sample(<float*>dst.data + image * x.ne[2] * points + first, points,
+                           <const float*>x.data + image * x.ne[2] * size, x.ne[2], x.ne[1], x.ne[0],
+                           <const float*>g.data + 2 * (image * points + first),
+                           min(<Py_ssize_t>GG_POINTS, points - first), <const gg_sampling*>data)
+            first += <Py_ssize_t>nth * GG_POINTS
+        first -= (points + GG_POINTS - 1) // GG_POINTS * GG_POINTS
+
+
+SAMPLES = <uintptr_t>&run_samples  # addresses for ggml.ext.compiled
+FUNCTIONS = {
     "none": <uintptr_t>&run_none,
     "add": <uintptr_t>&run_add,
     "mul": <uintptr_t>&run_mul,
