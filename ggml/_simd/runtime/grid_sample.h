@@ -57,19 +57,20 @@ GG_PART void gg_grid_axis(int32_t *restrict place, float *restrict before, float
 GG_VECTORS static void gg_grid_sample(float *restrict y, size_t step, const float *restrict x, size_t channels,
                                       int64_t height, int64_t width, const float *restrict g, size_t points,
                                       const gg_sampling *how) {
-    int32_t row[GG_POINTS], column[GG_POINTS], at[GG_POINTS];
-    float above[GG_POINTS], below[GG_POINTS], left[GG_POINTS], right[GG_POINTS];
+    int32_t place[2][GG_POINTS], at[GG_POINTS];
+    float before[2][GG_POINTS], after[2][GG_POINTS];
+    const float *const left = before[0], *const right = after[0], *const above = before[1], *const below = after[1];
     float upper[2 * GG_POINTS], lower[2 * GG_POINTS], up[2 * GG_POINTS], down[2 * GG_POINTS];
     const size_t size = (size_t)(height * width), next = height > 1 ? (size_t)width : 0;
-    gg_grid_axis(column, left, right, g, points, width, how);
-    gg_grid_axis(row, above, below, g + 1, points, height, how);
-    for (size_t i = 0; i < points; i++) at[i] = row[i] * (int32_t)width + column[i];
+    for (int axis = 0; axis < 2; axis++)
+        gg_grid_axis(place[axis], before[axis], after[axis], g + axis, points, axis ? height : width, how);
+    for (size_t i = 0; i < points; i++) at[i] = place[1][i] * (int32_t)width + place[0][i];
     if (how->nearest) {
-        for (size_t i = 0; i < points; i++) left[i] *= above[i];
+        for (size_t i = 0; i < points; i++) upper[i] = left[i] * above[i];
         for (size_t c = 0; c < channels; c++, x += size, y += step)
             for (size_t i = 0; i < points; i++) {
                 const float v = x[at[i]];
-                y[i] = left[i] != 0 ? v : 0;
+                y[i] = upper[i] != 0 ? v : 0;
             }
         return;
     }
