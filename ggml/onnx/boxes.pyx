@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Boxes: those that overlap no better ones, and means and maxima of what is in them."""
 from libc.math cimport ceil, floor
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -9,7 +9,32 @@ cdef extern from *:
     """
     #include "runtime/clones.h"
     #include <stddef.h>
+    #include <stdint.h>
+    #include <string.h>
     #define GG_BLOCK 16  // boxes that are compared before the first of them that overlaps decides
+
+    // Numbers in the order of scores, of which NaN is the least, and of equal ones in that of places from the last on
+    static inline uint64_t gg_rank(float score, size_t place) {
+        const float known = score + 0.0f;                       // -0 is 0
+        uint32_t bits;
+        memcpy(&bits, &known, sizeof bits);
+        bits = known != known ? 0 : bits >> 31 ? ~bits : bits | 0x80000000u;
+        return (uint64_t)bits << 32 | (uint32_t)~place;
+    }
+
+    // The ranks of those of n scores that are above a limit, or of all if it is NaN; returns how many there are
+    GG_VECTORS static size_t gg_candidates(uint64_t *ranks, const float *scores, size_t n, float least) {
+        const int all = least != least;
+        size_t found = 0;
+        for (size_t start = 0; start < n; start += GG_BLOCK) {
+            const size_t end = n - start < GG_BLOCK ? n : start + GG_BLOCK;
+            int any = all;
+            for (size_t k = start; k < end; k++) any |= scores[k] > least;
+            for (size_t k = start; any && k < end; k++)
+                if (scores[k] > least || all) ranks[found++] = gg_rank(scores[k], k);
+        }
+        return found;
+    }
 
     // Whether a box (y0, x0, y1, x1) overlaps one of n others by more than a share of the union of both. The others are
     // columns of so many entries: y0, x0, y1, x1, area. Boxes without area overlap none.
@@ -37,59 +62,101 @@ cdef extern from *:
     static inline double gg_ratio(double a, double b) { return a / b; }
     """
     double gg_ratio(double a, double b) noexcept nogil
+    size_t gg_candidates(uint64_t *ranks, const float *scores, size_t n, float least) noexcept nogil
     bint gg_overlaps(const float *box, float area, const float *others, size_t entries, size_t n,
                      float share) noexcept nogil
 
 
-cdef Py_ssize_t choose(const float[:, ::1] places, const float[::1] scores, const int64_t[::1] order, float share,
-                       float least, int64_t* chosen, Py_ssize_t most, float[:, ::1] others) noexcept nogil:
-    """The boxes of one class, as suppressed says; returns their number, and makes others their corners and areas."""
-    cdef Py_ssize_t i, k, rank, n = 0
-    cdef float area
-    for rank in range(order.shape[0]):
-        i = order[rank]
-        if n == most:
+cdef void sink(uint64_t* heap, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    """Moves entry i of a heap of n numbers, whose parents are larger than their children, below the larger ones."""
+    cdef uint64_t x = heap[i]
+    cdef Py_ssize_t child = 2 * i + 1
+    while child < n:
+        child += child + 1 < n and heap[child] < heap[child + 1]
+        if heap[child] < x:
             break
-        if not scores[i] > least and least == least:
-            continue
-        area = (places[i, 2] - places[i, 0]) * (places[i, 3] - places[i, 1])
-        if gg_overlaps(&places[i, 0], area, &others[0, 0], others.shape[1], n, share):
+        heap[i] = heap[child]
+        i, child = child, 2 * child + 1
+    heap[i] = x
+
+
+cdef inline float least_of(float a, float b) noexcept nogil:
+    """The smaller number, NaN if one is."""
+    return a if (a < b) | (a != a) else b
+
+
+cdef void corners(float* to, const float* box, bint centred) noexcept nogil:
+    """Smallest y, smallest x, largest y, largest x of a box; a centred one is x, y, width, height."""
+    cdef Py_ssize_t k
+    for k in range(2):
+        if centred:
+            to[k], to[k + 2] = box[k] - box[k + 2] / 2, box[k] + box[k + 2] / 2
+        else:
+            to[k], to[k + 2] = least_of(box[k], box[k + 2]), -least_of(-box[k], -box[k + 2])
+
+
+cdef Py_ssize_t choose(const float* places, uint64_t* heap, Py_ssize_t left, float share, int64_t* chosen,
+                       Py_ssize_t most, float* others) noexcept nogil:
+    """The boxes of one class, as suppressed says, of candidates whose ranks are given; returns their number.
+
+    others: room for the corners and the areas of what is chosen.
+    """
+    cdef Py_ssize_t i, k, n = 0
+    cdef float area
+    cdef const float* box
+    for i in range(left // 2 - 1, -1, -1):
+        sink(heap, i, left)
+    while left and n < most:
+        i = <uint32_t>~heap[0]
+        left -= 1
+        heap[0] = heap[left]
+        sink(heap, 0, left)
+        box = places + 4 * i
+        area = (box[2] - box[0]) * (box[3] - box[1])
+        if gg_overlaps(box, area, others, most, n, share):
             continue
         chosen[n] = i
         for k in range(4):
-            others[k, n] = places[i, k]
-        others[4, n] = area
+            others[k * most + n] = box[k]
+        others[4 * most + n] = area
         n += 1
     return n
 
 
-def suppressed(const float[:, :, ::1] places, const float[:, :, ::1] scores, const int64_t[:, :, ::1] order,
-               Py_ssize_t most, float share, float least):
+def suppressed(const float[:, :, ::1] boxes, const float[:, :, ::1] scores, bint centred, Py_ssize_t most, float share,
+               float least):
     """The boxes of each class that overlap no better chosen one of it by more than a share of their union.
 
     Args:
-        places: boxes (batches, n, 4): smallest y, smallest x, largest y, largest x.
-        scores, order: (batches, classes, n) of each box, and the numbers of boxes with the best one first.
+        boxes: two corners (y, x) of each of n boxes (batches, n, 4), or its centre (x, y), width and height.
+        scores: (batches, classes, n) of each box; of equal ones the first box is the best.
+        centred: whether boxes are given by their centres.
         most: the greatest number of boxes of a class to choose.
         share: what the intersection of two boxes may have of their union.
         least: scores that are not above it are not chosen; NaN: all are.
     Returns:
         Rows of the numbers of a batch, a class and a box.
     """
-    cdef Py_ssize_t i, j, k, n, total = 0, m = min(places.shape[1], max(most, 0))
-    if places.shape[0] != scores.shape[0] or places.shape[1] != scores.shape[2] or places.shape[2] != 4:
-        raise ValueError(f"boxes {list(places.shape)[:3]} do not fit scores {list(scores.shape)[:3]}")
+    cdef Py_ssize_t i, j, k, n = boxes.shape[1], total = 0, m = min(n, max(most, 0)), some
+    if boxes.shape[0] != scores.shape[0] or n != scores.shape[2] or boxes.shape[2] != 4 or n >> 32:
+        raise ValueError(f"boxes {list(boxes.shape)[:3]} do not fit scores {list(scores.shape)[:3]}")
     found = np.empty((scores.shape[0] * scores.shape[1] * m, 3), np.int64)
     if not found.size:
         return found
     cdef int64_t[:, ::1] rows = found
-    cdef int64_t[::1] chosen = np.empty(m, np.int64)
-    cdef float[:, ::1] others = np.empty((5, m), np.float32)
+    cdef uint64_t[::1] held = np.empty(3 * n + 4 * m, np.uint64)
+    cdef uint64_t* heap = &held[0]
+    cdef int64_t* chosen = <int64_t*>heap + n
+    cdef float* places = <float*>(chosen + m)
+    cdef float* others = places + 4 * n
     with nogil:
         for i in range(scores.shape[0]):
+            for k in range(n):
+                corners(places + 4 * k, &boxes[i, k, 0], centred)
             for j in range(scores.shape[1]):
-                n = choose(places[i], scores[i, j], order[i, j], share, least, &chosen[0], m, others)
-                for k in range(n):
+                some = gg_candidates(heap, &scores[i, j, 0], n, least)
+                some = choose(places, heap, some, share, chosen, m, others)
+                for k in range(some):
                     rows[total, 0], rows[total, 1], rows[total, 2] = i, j, chosen[k]
                     total += 1
     return found[:total].copy()

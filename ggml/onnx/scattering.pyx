@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Gathering and scattering: elements of arrays that are taken, replaced by others, or combined with them.
 
-And rows of bytes that are moved or cut."""
+And rows of bytes that are moved or cut, and planes that are sampled between their elements."""
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
@@ -10,8 +10,10 @@ from .._core cimport ggml_tensor
 cdef extern from *:
     """
     #include "runtime/clones.h"
+    #include "runtime/grid_sample.h"
     #include <stddef.h>
     #include <stdint.h>
+    enum { GG_TAKEN = 256 };    // elements at a time
     #define GG_EACH(value) for (size_t k = 0; k < width; k++) to[k] = (value)
 
     // Where the rows of a task begin
@@ -22,6 +24,23 @@ cdef extern from *:
         int64_t differ = 0;
         for (size_t i = 1; i < n; i++) differ |= x[i] ^ x[0];
         return !differ;
+    }
+
+    // Entries of the columns of x, of n entries that are `inner` elements apart, for elements at places: negative ones
+    // count from the end, and those that there are not give the first entry. `step` elements are taken at a time, whose
+    // columns begin at offsets; those of the next ones are farther by `far`.
+    GG_VECTORS static void gg_take(float *restrict y, const float *restrict x, const float *restrict places,
+                                   size_t elements, int32_t n, int32_t inner, const int32_t *restrict offsets,
+                                   size_t step, size_t far) {
+        int32_t at[GG_TAKEN];
+        for (size_t some; elements; elements -= some, y += some, places += some, x += far) {
+            some = elements < step ? elements : step;
+            for (size_t i = 0; i < some; i++) {
+                const float a = places[i], place = a < 0 ? a + (float)n : a;
+                at[i] = (place >= 0 && place < (float)n ? (int32_t)place : 0) * inner + offsets[i];
+            }
+            for (size_t i = 0; i < some; i++) y[i] = x[at[i]];
+        }
     }
 
     // Combines those of n rows that belong to the rows from first to end of y; the kinds are those of scattering.pyx
@@ -41,10 +60,22 @@ cdef extern from *:
         }
     }
     """
+    enum:
+        GG_TAKEN
     int64_t gg_share(int64_t rows, int ith, int nth) noexcept nogil
+    void gg_take(float *y, const float *x, const float *places, size_t elements, int32_t n, int32_t inner,
+                 const int32_t *offsets, size_t step, size_t far) noexcept nogil
     bint gg_alike(const int64_t *x, size_t n) noexcept nogil
     void gg_scatter_rows(float *y, const int32_t *at, const float *updates, size_t n, size_t width, int32_t first,
                          int32_t end, int kind) noexcept nogil
+
+cdef extern from "runtime/grid_sample.h":
+    enum:
+        GG_POINTS
+    ctypedef struct gg_sampling:
+        pass
+    void gg_grid_sample(float* y, size_t step, const float* x, size_t channels, int64_t height, int64_t width,
+                        const float* g, size_t points, const gg_sampling* how) noexcept nogil
 
 cdef enum:
     ROW = 8             # elements from which rows are more than their elements
@@ -359,7 +390,69 @@ cdef void run_min(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogi
     run(dst, ith, nth, MIN)
 
 
-FUNCTIONS = {  # addresses for ggml.ext.compiled
+cdef void run_take(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    """Entries of the middle axis of a tensor (inner, n, outer) by an index (inner, m, outer), as gather.
+
+    Both are contiguous and F32. Tensors that do not fit are left alone. Blocks of elements are several matrices of the
+    index, or several rows, or parts of a row.
+    """
+    cdef const ggml_tensor* x = dst.src[0]
+    cdef const ggml_tensor* index = dst.src[1]
+    cdef Py_ssize_t inner = x.ne[0], n = x.ne[1], m = index.ne[1], outer = x.ne[2], size = inner * n, i, j = 0, k = 0
+    cdef Py_ssize_t far = 0, matrices = 0, rows = 0, row, end, some
+    cdef int32_t[GG_TAKEN] offsets
+    cdef float* y = <float*>dst.data
+    cdef const float* source = <const float*>x.data
+    cdef const float* places = <const float*>index.data
+    if dst.ne[0] != inner or dst.ne[1] != m or dst.ne[2] != outer or index.ne[0] != inner or index.ne[2] != outer:
+        return
+    if x.ne[3] != 1 or index.ne[3] != 1 or dst.ne[3] != 1 or size * outer > INT32_MAX:
+        return
+    for i in range(GG_TAKEN):
+        offsets[i], k = <int32_t>(far + k), k + 1
+        if k == inner:
+            j, k, rows = j + 1, 0, i + 1
+        if j == m:
+            j, far, matrices = 0, far + size, i + 1
+    if matrices:
+        row, end = gg_share(outer, ith, nth) * m, gg_share(outer, ith + 1, nth) * m
+        gg_take(y + row * inner, source + gg_share(outer, ith, nth) * size, places + row * inner, (end - row) * inner,
+                <int32_t>n, <int32_t>inner, &offsets[0], matrices, far)
+        return
+    row, end = gg_share(m * outer, ith, nth), gg_share(m * outer, ith + 1, nth)
+    for i in range(outer):
+        while row < min(end, (i + 1) * m):
+            some = min(end, (i + 1) * m) - row if rows else 1
+            gg_take(y + row * inner, source + i * size, places + row * inner, some * inner, <int32_t>n, <int32_t>inner,
+                    &offsets[0], rows if rows else GG_TAKEN, 0 if rows else GG_TAKEN)
+            row += some
+
+
+cdef void run_samples(ggml_tensor* dst, int ith, int nth, void* data) noexcept nogil:
+    """Planes sampled at computed coordinates; data: a gg_sampling.
+
+    The operands are contiguous and F32: planes (width, height, channels, n), the width at least 2, and coordinates
+    (2, columns, rows, n) of the results, x before y. Tensors that do not fit are left alone.
+    """
+    cdef const ggml_tensor* x = dst.src[0]
+    cdef const ggml_tensor* g = dst.src[1]
+    cdef Py_ssize_t points = dst.ne[0] * dst.ne[1], size = x.ne[0] * x.ne[1], first = <Py_ssize_t>ith * GG_POINTS, image
+    if g.ne[0] != 2 or g.ne[1] * g.ne[2] != points or g.ne[3] != x.ne[3] or dst.ne[2] != x.ne[2]:
+        return
+    if dst.ne[3] != x.ne[3] or x.ne[0] < 2 or x.ne[1] < 1 or size > INT32_MAX:
+        return
+    for image in range(x.ne[3]):
+        while first < points:
+            gg_grid_sample(<float*>dst.data + image * x.ne[2] * points + first, points,
+                           <const float*>x.data + image * x.ne[2] * size, x.ne[2], x.ne[1], x.ne[0],
+                           <const float*>g.data + 2 * (image * points + first),
+                           min(<Py_ssize_t>GG_POINTS, points - first), <const gg_sampling*>data)
+            first += <Py_ssize_t>nth * GG_POINTS
+        first -= (points + GG_POINTS - 1) // GG_POINTS * GG_POINTS
+
+
+TAKE, SAMPLES = <uintptr_t>&run_take, <uintptr_t>&run_samples  # addresses for ggml.ext.compiled
+FUNCTIONS = {
     "none": <uintptr_t>&run_none,
     "add": <uintptr_t>&run_add,
     "mul": <uintptr_t>&run_mul,

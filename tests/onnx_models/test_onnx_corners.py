@@ -116,6 +116,44 @@ def test_elements_by_a_smaller_index(dtype):
     assert one("GatherElements", x, index[:0], axis=2).shape == (0, 1, 2)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("shape", "index"),
+    [
+        ((5,), (3,)),  # blocks of one matrix of the index
+        ((30, 4, 5), (30, 2, 5)),  # of several
+        ((4, 30), (70, 30)),  # of several rows
+        ((4, 256), (7, 256)),  # of one
+        ((3, 4, 600), (2, 5, 600)),  # of parts of a row
+        ((70000, 2), (70000, 3)),
+        ((3, 1, 2, 1, 2), (2, 1, 2, 1, 1)),
+    ],
+)
+def test_elements_by_a_computed_index(shape, index, threads):
+    rng, x = np.random.default_rng(4), floats(*shape)
+    for axis, n in enumerate(shape):
+        if any(i > k for a, (i, k) in enumerate(zip(index, shape)) if a != axis):
+            continue
+        places = rng.integers(-n, n, index)
+        node = helper.make_node("GatherElements", ["x", "i"], ["y"], axis=axis)
+        loaded = ggml.onnx.load(model([node], {"x": x, "i": places}), threads=threads, strict=True)
+        along = list(np.ogrid[tuple(map(slice, index))])
+        along[axis] = places
+        np.testing.assert_array_equal(loaded.run(x, places)[0], x[tuple(along)])
+        for wrong in (n, -n - 1):
+            places.flat[places.size // 2] = wrong
+            with pytest.raises(RuntimeError, match="does not exist"):
+                loaded.run(x, places)
+
+
+def test_elements_by_an_index_of_other_sizes():
+    node = helper.make_node("GatherElements", ["x", "i"], ["y"], axis=-2)
+    loaded = ggml.onnx.load(model([node], {"x": [], "i": []}), strict=True)
+    for n in (3, 8, 5, 1, 300, 7):
+        x, places = floats(2, n, n + 1), np.random.default_rng(n).integers(-n, n, (2, 4, n))
+        np.testing.assert_array_equal(loaded.run(x, places)[0], np.take_along_axis(x[..., :n], places, 1))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint16])
 def test_slices_of_which_several_are_empty(dtype):
     x = np.arange(42).reshape(7, 3, 2).astype(dtype)

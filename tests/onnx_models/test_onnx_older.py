@@ -286,6 +286,17 @@ def test_many_boxes_that_do_not_overlap(share):
     assert found[:, 2].tolist() == want and len(want) > 100 and not found[:, :2].any()
 
 
+@pytest.mark.parametrize("least", [None, -np.inf, -0.5, 0.0])
+def test_boxes_of_any_scores(least):
+    """Equal scores, of which -0 and 0 are two, keep the order of the boxes; NaN comes last, and is above no limit."""
+    scores = np.array([0, -1, np.nan, np.inf, -0.0, -np.inf, 2, -1, np.nan, 0, 2, 1e-40, -1e-40], np.float32)
+    low = np.arange(len(scores), dtype=np.float32)[:, None].repeat(2, 1)
+    limits = [np.array([20]), np.array([0.5], np.float32)] + ([] if least is None else [np.array([least], np.float32)])
+    found = one("NonMaxSuppression", np.concatenate([low, low + 1], 1)[None], scores[None, None], *limits)
+    order = [k for k in (-scores).argsort(kind="stable") if least is None or scores[k] > least]
+    assert found[:, 2].tolist() == order
+
+
 def test_boxes_without_a_limit_are_none():
     found = one("NonMaxSuppression", np.ones((1, 4, 4), np.float32), np.ones((1, 1, 4), np.float32))
     assert found.shape == (0, 3)

@@ -196,6 +196,27 @@ static inline void square_uint32_t(char *dst, ptrdiff_t dy, const char *src, ptr
             }
     }
 }
+/* Pixels of three elements: each becomes one element of three lines, or the other way round. */
+static void split_pixels(float *to, ptrdiff_t dy, const float *restrict from, int64_t n) {
+    float *restrict a = to, *restrict b = a + dy, *restrict c = b + dy;
+    for (int64_t i = 0; i < n; i++) a[i] = from[3 * i], b[i] = from[3 * i + 1], c[i] = from[3 * i + 2];
+}
+static void join_pixels(float *restrict to, const float *from, ptrdiff_t sx, int64_t n) {
+    const float *const a = from, *const b = a + sx, *const c = b + sx;
+    for (int64_t i = 0; i < n; i++) to[3 * i] = a[i], to[3 * i + 1] = b[i], to[3 * i + 2] = c[i];
+}
+/* Whether that moves a tile; false: it has no pixels. */
+static bool move_pixels(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, ptrdiff_t sx, ptrdiff_t sy, int64_t nx,
+                        int64_t ny) {
+    const ptrdiff_t size = sizeof(float);
+    float *const to = (float *)(void *)dst;
+    const float *const from = (const float *)(const void *)src;
+    if (dx != size || sy != size) return false;
+    if (ny == 3 && sx == 3 * size && dy % size == 0) split_pixels(to, dy / size, from, nx);
+    else if (nx == 3 && dy == 3 * size && sx % size == 0) join_pixels(to, from, sx / size, ny);
+    else return false;
+    return true;
+}
 #define MOVE(T, N)                                                                                                    \
     static void transpose_##T(char *dst, ptrdiff_t dy, const char *src, ptrdiff_t sx, int64_t nx, int64_t ny) {       \
         for (int64_t y = 0; y < ny; y += N)                                                                           \
@@ -224,7 +245,9 @@ static void tile_move(char *dst, ptrdiff_t dx, ptrdiff_t dy, const char *src, pt
     switch (unit) {
     case 1: move_uint8_t(dst, dx, dy, src, sx, sy, nx, ny); return;
     case 2: move_uint16_t(dst, dx, dy, src, sx, sy, nx, ny); return;
-    case 4: move_uint32_t(dst, dx, dy, src, sx, sy, nx, ny); return;
+    case 4:
+        if (!move_pixels(dst, dx, dy, src, sx, sy, nx, ny)) move_uint32_t(dst, dx, dy, src, sx, sy, nx, ny);
+        return;
     case 8: move_uint64_t(dst, dx, dy, src, sx, sy, nx, ny); return;
     default:
         for (int64_t y = 0; y < ny; y++)

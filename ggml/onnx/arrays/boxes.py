@@ -8,14 +8,6 @@ from ..boxes import aligned, pooled, suppressed
 from . import operator
 
 
-def corners(boxes, centred):
-    """Boxes (..., 4) as smallest y, smallest x, largest y, largest x; centred ones are x, y, width, height."""
-    first, last = boxes[..., :2], boxes[..., 2:]
-    if centred:
-        return np.concatenate([first - last / 2, first + last / 2], -1)
-    return np.concatenate([np.minimum(first, last), np.maximum(first, last)], -1)
-
-
 @operator("NonMaxSuppression", "")
 def non_max_suppression(node):
     """Rows of (batch, class, box): the best boxes of each class that overlap no better one by more than a share."""
@@ -25,8 +17,8 @@ def non_max_suppression(node):
         most, share, least = (
             absent if v is None else v.reshape(-1)[0] for v, absent in ((most, 0), (share, 0), (least, np.nan))
         )
-        places, scores = np.ascontiguousarray(corners(boxes, centred), np.float32), np.ascontiguousarray(scores)
-        return suppressed(places, scores, (-scores).argsort(-1, kind="stable"), most, share, least)
+        boxes = np.ascontiguousarray(boxes, np.float32)
+        return suppressed(boxes, np.ascontiguousarray(scores), centred, most, share, least)
 
     return function
 

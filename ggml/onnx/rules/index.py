@@ -7,6 +7,7 @@ from ..recording import ggml
 from ..reducing import ACCUMULATE, FIRST_PLACES, LAST_PLACES
 from ..replaying import compiled_node
 from ..scattering import FUNCTIONS as SCATTER
+from ..scattering import TAKE
 from ..values import EXACT, F32, I64, Known, OnHost, Tensor, count, extents, floats, is_integer, place_of
 from . import rule
 
@@ -127,8 +128,29 @@ def compress(b, node, x, condition):
 @rule("GatherElements")
 def gather_elements(b, node, x, index):
     axis = node.attr("axis", 0) % len(x.shape)
+    if not isinstance(index, Known) and count(index.shape) and not b.trains:
+        return taken(b, x, index, axis)
     place = flat_positions(b, x.shape, within(b, index, x.shape[axis]), axis)
     return b.take(x, place.array) if isinstance(place, Known) else b.pick(x, place)
+
+
+def taken(b, x, index, axis):
+    """The same for a computed index, by compiled code."""
+    for a, n in enumerate(index.shape):
+        x = x if a == axis else b.slice(x, a, 0, n)
+    if count(x.shape) > EXACT:
+        raise OnHost("more than 2^24 elements: F32 does not represent every position")
+    x, index, n = b.table(x), b.contiguous(index), x.shape[axis]
+    operands = [x.t, index.t]
+    if not (index.bounds and 0 <= index.bounds[0] and index.bounds[1] < n):
+        ends = Tensor(ggml.ext.min_max(b.ctx, index.t), (2,), I64, index.bounds)
+        operands += existing(b, within(b, ends, n), b.reshape(x, (n, count(x.shape) // n)))
+    outer, inner = count(x.shape[:axis]), count(x.shape[axis + 1 :])
+    parts = [b.reshape(Tensor(t, v.shape, F32), (outer, v.shape[axis], inner)).t for t, v in zip(operands, (x, index))]
+    extent = extents((outer, index.shape[axis], inner))
+    tasks = ggml.GGML_N_TASKS_MAX if count(index.shape) >= SHARED else 1
+    t = b.call(compiled_node, ggml.GGML_TYPE_F32, *extent, TAKE, tasks, None, *parts, *operands[2:])
+    return b.reshape(b.with_shape(t, (outer, index.shape[axis], inner), x), index.shape)
 
 
 @rule("GatherND")

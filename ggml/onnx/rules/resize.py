@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..arrays.shapes import grid_of
+from ..layout import SHARED
 from ..recording import ggml
-from ..values import F32, F64, OnHost, count, extents, is_float, place_of
+from ..replaying import compiled_node
+from ..scattering import SAMPLES
+from ..values import EXACT, F32, F64, OnHost, count, extents, is_float, place_of
 from . import rule
 from .elementwise import convert, round_half_even
 from .matmul import matmul
@@ -231,13 +234,22 @@ def affine_grid(b, node, theta, size):
     return b.reshape(b.like(y.t, y.shape, theta.dtype), (*theta.shape[:1], *size[2:], len(size) - 2))
 
 
+PADDINGS = ["zeros", "border", "reflection"]  # numbered as by grid_sample.h
+
+
 @rule("GridSample", on_floats=True)
 def grid_sample(b, node, x, grid):
-    """Samples at computed coordinates: the taps of each are picked by their positions and weighted."""
+    """Samples at computed coordinates. In nodes, the taps of each are picked by their positions and weighted."""
     mode, padding = node.attr("mode", "linear").removeprefix("bi"), node.attr("padding_mode", "zeros")
     corners = node.attr("align_corners", 0)
     rank, batch, channels, size = len(x.shape) - 2, x.shape[0], x.shape[1], x.shape[2:]
     shape, points = grid.shape[1:-1], count(grid.shape[1:-1])
+    if mode != "cubic" and rank == 2 and size[1] > 1 and count(size) <= EXACT and not b.trains:
+        flags = np.array([mode == "nearest", PADDINGS.index(padding), corners], np.int32)
+        tasks = ggml.GGML_N_TASKS_MAX if channels * points >= SHARED else 1
+        result, operands = (batch, channels, *shape), (b.contiguous(x).t, b.contiguous(grid).t)
+        t = b.call(compiled_node, ggml.GGML_TYPE_F32, *extents(result), SAMPLES, tasks, flags, *operands)
+        return b.like(t, result, x.dtype)
     grid = b.reshape(grid, (batch, points, rank))
     axes = []
     for d, n in enumerate(size):  # the grid has x first
