@@ -244,6 +244,8 @@ def grid_sample(b, node, x, grid):
     corners = node.attr("align_corners", 0)
     rank, batch, channels, size = len(x.shape) - 2, x.shape[0], x.shape[1], x.shape[2:]
     shape, points = grid.shape[1:-1], count(grid.shape[1:-1])
+    if len(grid.shape) != rank + 2 or grid.shape[0] != batch or grid.shape[-1] != rank:
+        raise ValueError(f"coordinates {list(grid.shape)} for images {list(x.shape)}: need [{batch}, ..., {rank}]")
     if mode != "cubic" and rank == 2 and size[1] > 1 and count(size) <= EXACT and not b.trains:
         flags = np.array([mode == "nearest", PADDINGS.index(padding), corners], np.int32)
         tasks = ggml.GGML_N_TASKS_MAX if channels * points >= SHARED else 1
