@@ -4,8 +4,8 @@
  * element = code + offset, and
  *     sum((w + p) * element) = sum(w * code) + offset * sum(w) + p * sum(element)
  * in int32. A word holds the codes of four channels at one position. The kernel has a row of words for each output
- * channel, which is read where it is if its elements are in this order. Where an ISA multiplies pairs of 16 bits, a word
- * holds the elements of two channels, those of w + p, unless the kernel is clipped (bytes_clipped.h).
+ * channel, which is read where it is if its elements are in this order. Where an ISA multiplies pairs of 16 bits, a
+ * word holds the elements of two channels, those of w + p, unless the kernel is clipped (bytes_clipped.h).
  * As in direct.h, a strip of rows is copied with its padding, and positions are counted through the padded rows. The
  * lanes of a vector are positions. */
 #ifndef GG_OPS_CONV_CODES_H
@@ -235,8 +235,8 @@ static void codes_pack(const codes_plan *q, int64_t j0, int64_t j1) {
     }
 }
 
-/* The codes of n elements of `of` rows, of which `readable` may be read: a word holds one element of each. Whole vectors
- * are written. */
+/* The codes of n elements of `of` rows, of which `readable` may be read: a word holds one element of each. Whole
+ * vectors are written. */
 GG_INLINE void codes_words(const int of, const codes_plan *q, const float *const *row, int64_t n, int64_t readable,
                            float *out) {
     const vf from = vf_set1((float)q->offset);
