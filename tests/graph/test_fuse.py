@@ -45,7 +45,6 @@ BUILDERS = {
     "CLAMP": lambda ctx, x, y: ggml.ggml_clamp(ctx, ggml.ggml_scale(ctx, x, 1.0), -0.5, 0.7),
     "LEAKY_RELU": lambda ctx, x, y: ggml.ggml_leaky_relu(ctx, x, 0.1, False),
     "CLAMP_BACK": lambda ctx, x, y: ggml.ggml_clamp_back(ctx, x, y, -0.5, 0.7),
-    "QUANTIZE_LINEAR": lambda ctx, x, y: ggml.ext.quantize_linear(ctx, x, y, y, -9, 9),
     "UNARY": lambda ctx, x, y: ggml.ggml_gelu(ctx, x),
     "SILU_BACK": ggml.ggml_silu_back,
     "GELU_BACK": ggml.ggml_gelu_back,
@@ -299,19 +298,6 @@ def test_patterns(name):
         return [x, build(ctx, x)]
 
     same_on_all(all_of, count)
-
-
-@pytest.mark.parametrize("scale, zero", [(0.004, 120), (0.004, None), (1e-33, 120)])
-def test_sums_of_codes(scale, zero):
-    """SCALE SCALE ADD QUANTIZE_LINEAR: two tensors of codes become numbers, their sum codes again."""
-
-    def build(ctx):
-        x, y = (ggml.ggml_scale_bias(ctx, leaf(ctx, array(i, 9, 640)), 0.3, i) for i in range(2))
-        units = leaf(ctx, np.float32([scale]))
-        point = None if zero is None else leaf(ctx, np.float32([zero]))
-        return [ggml.ext.quantize_linear(ctx, ggml.ggml_add(ctx, x, y), units, point, 0, 255)]
-
-    same_on_all(build, 1)
 
 
 @pytest.mark.parametrize("name", PATTERNS)

@@ -87,25 +87,6 @@ static void tile_UNITS(float *const *p, int64_t n, bool stream, const void *para
     }
     for (; i < n; i += VW) st(p[0] + i, limited_units(vf_round(vf_div(ld(x + i, n - i), scale)), &k), n - i);
 }
-/* Whether x divided by the scale s is found like that; sets k. */
-static bool units_of(const gg_quantize_linear_params *q, float s, float z, gg_units_params *k) {
-    *k = (gg_units_params){s, 1 / s, q->min - z, q->max - z, z * q->zero_factor};
-    return fabsf(s) >= 0x1p-100f && fabsf(s) <= 0x1p100f && k->lo >= -UNITS_MOST && k->hi <= UNITS_MOST;
-}
-/* The same where the elements of p[2], and of p[3] unless it is NULL, are equal. */
-static void tile_ALIKE(float *const *p, int64_t n, bool stream, const void *params) {
-    gg_quantize_linear_params q;
-    gg_units_params k;
-    memcpy(&q, params, sizeof q);
-    if (n && units_of(&q, *p[2], p[3] ? *p[3] : 0, &k)) tile_UNITS(p, n, stream, &k);
-    else (p[3] ? tile_QUANTIZE_ZERO : tile_QUANTIZE)(p, n, stream, params);
-}
-static bool has_one_scale(const ggml_tensor *t) {
-    return gg_nelements(t->src[1]) == 1 && (!t->src[2] || gg_nelements(t->src[2]) == 1);
-}
-static gg_row_kernel rows_QUANTIZE_LINEAR(const ggml_tensor *t) {
-    return (gg_row_kernel){.tile = has_one_scale(t) ? tile_ALIKE : t->src[2] ? tile_QUANTIZE_ZERO : tile_QUANTIZE};
-}
 /* A single element, or 0 without a tensor. */
 static inline float element_of(const ggml_tensor *t) {
     float x = 0;
@@ -114,10 +95,14 @@ static inline float element_of(const ggml_tensor *t) {
 }
 static int op_QUANTIZE_LINEAR(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *const scale = dst->src[1], *const zero = dst->src[2];
-    gg_units_params k;
-    if (has_one_scale(dst) && units_of(quantize_linear_params(dst), element_of(scale), element_of(zero), &k)) {
-        ggml_tensor *t[] = {dst, dst->src[0]};
-        return gg_map(w, dst, t, 2, 1, false, tile_UNITS, &k);
+    if (gg_nelements(scale) == 1 && (!zero || gg_nelements(zero) == 1)) {
+        const gg_quantize_linear_params *const q = quantize_linear_params(dst);
+        const float s = element_of(scale), z = element_of(zero);
+        const gg_units_params k = {s, 1 / s, q->min - z, q->max - z, z * q->zero_factor};
+        if (fabsf(s) >= 0x1p-100f && fabsf(s) <= 0x1p100f && k.lo >= -UNITS_MOST && k.hi <= UNITS_MOST) {
+            ggml_tensor *t[] = {dst, dst->src[0]};
+            return gg_map(w, dst, t, 2, 1, false, tile_UNITS, &k);
+        }
     }
     return zero ? gg_map_sources(w, dst, 3, tile_QUANTIZE_ZERO) : gg_map_sources(w, dst, 2, tile_QUANTIZE);
 }

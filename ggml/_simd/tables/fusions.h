@@ -11,7 +11,6 @@
  *     UNARY MUL                                           the gate of a feed-forward layer
  *     SCALE ADD SOFT_MAX, SCALE DIAG_MASK_INF SOFT_MAX    weights of attention
  *     SQR MUL SCALE ADD SCALE UNARY SCALE MUL             GELU in pieces
- *     SCALE SCALE ADD QUANTIZE_LINEAR                     a residual of codes: both become numbers, their sum codes
  *
  * FUSED_TAIL(NAME, takes): operation NAME can compute what follows it while its sums are in the cache.
  * `takes(node, next, other)` in runtime/fuse.c changes a copy of the node accordingly, or returns false; `other` is the
@@ -43,7 +42,6 @@ FUSED_ROWS(CLAMP,           elementwise)
 FUSED_ROWS(LEAKY_RELU,      elementwise)
 FUSED_ROWS(PRELU,           elementwise)
 FUSED_ROWS(CLAMP_BACK,      elementwise)
-FUSED_ROWS(QUANTIZE_LINEAR, elementwise)
 FUSED_ROWS(UNARY,           unary)
 FUSED_ROWS(SILU_BACK,       unary)
 FUSED_ROWS(GELU_BACK,       unary)
