@@ -314,7 +314,8 @@ static void bytes_products(bytes_work *q, int64_t m, int64_t j, int n, float *y,
     for (int l = 0; !direct && l < n; l++) memcpy(y + l * ldy, z + l * MR, (size_t)m * sizeof *y);
 }
 
-/* What is known of the k elements of a row: the smallest, the largest and 0 lie from least to most. */
+/* What is known of k elements: the smallest, the largest and 0 lie from least to most. The sum is exact of BYTES_K
+ * elements at most that are whole. */
 typedef struct bytes_range { float least, most, sum; bool whole; } bytes_range;
 static bytes_range bytes_range_of(const float *x, int64_t k) {
     vf low[2] = {vf_zero(), vf_zero()}, high[2] = {vf_zero(), vf_zero()}, sum[2] = {vf_zero(), vf_zero()};
@@ -332,14 +333,14 @@ static bytes_range bytes_range_of(const float *x, int64_t k) {
         low[0] = vf_min(low[0], v), high[0] = vf_max(high[0], v), sum[0] = vf_add(sum[0], v);
     }
     bytes_range r = {.least = vf_hmin(vf_min(low[0], low[1])), .most = vf_hmax(vf_max(high[0], high[1])),
-                     .sum = vf_hsum(vf_add(sum[0], sum[1]))};       /* exact: less than 2^24 */
-    r.whole = vm_all(all) && k <= BYTES_K && r.least >= -255 && r.most <= 255 && r.most - r.least <= 255;
+                     .sum = vf_hsum(vf_add(sum[0], sum[1]))};
+    r.whole = vm_all(all) && r.least >= -255 && r.most <= 255 && r.most - r.least <= 255;
     return r;
 }
 /* Makes the codes of a row of floats. */
 static void bytes_encode(const bytes_work *q, const float *x, uint8_t *codes, bytes_row *row) {
     const bytes_range r = bytes_range_of(x, q->k);
-    *row = (bytes_row){.whole = r.whole};
+    *row = (bytes_row){.whole = r.whole && q->k <= BYTES_K};
     if (!row->whole) {
         memset(codes, 0, (size_t)q->line);
         return;
@@ -398,7 +399,8 @@ static void bytes_narrow(bytes_work *q, const ggml_tensor *a, const char *row, i
         const float *const x = bytes_as_floats(q, a, row);
         const bytes_range range = bytes_range_of(x, q->k);
         int8_t *const y = q->narrow + r * q->line;
-        q->whole = range.whole, q->from[r] = (int32_t)gg_max(range.most - 127, gg_min(range.least + 128, 0));
+        q->whole = range.whole && q->k <= BYTES_K;
+        q->from[r] = (int32_t)gg_max(range.most - 127, gg_min(range.least + 128, 0));
         const vf from = vf_set1((float)q->from[r]);
         for (int64_t i = 0; i < q->k && q->whole; i += VW)
             vi_store_u8((uint8_t *)y + i, vf_to_vi(vf_sub(ld(x + i, q->k - i), from)));

@@ -13,7 +13,7 @@ static inline int64_t codes_room(const codes_plan *q) {
 /* The sums of n output channels from j on (those of a group), of MR positions from x on. */
 static inline void codes_sums(const codes_plan *q, int64_t j, int64_t n, const float *x) {
     if (q->of != CODES_OF) clipped_codes(q, j, n, x);
-    else codes_table[n + q->sums_codes](q->steps, q->at, x, codes_panel(q, j / q->each), q->tile, MR);
+    else codes_table[n + q->sums_codes](q->steps, q->at, x, codes_group(q, j), q->tile, MR);
 }
 static void codes_tasks(const gg_work *w, const codes_plan *q, const ggml_tensor *x, char *y, size_t nb_c) {
     const patches *const v = q->v;
@@ -48,8 +48,7 @@ static bool conv_bytes_fits(const conv_plan *p, void *part) {
 static size_t conv_bytes_work(const conv_plan *p, const void *part) {
     const bytes_plans *const own = part;
     const codes_plan *const q = &own->plain;
-    const int64_t words = BYTES_PAIRS ? q->columns * q->steps : q->groups * q->steps * NR_PAD;
-    return codes_work(q, p->threads, gg_max(words, own->clips ? clipped_kernel_words(&own->clipped) : 0));
+    return codes_work(q, p->threads, gg_max(codes_packed(q), own->clips ? clipped_kernel_words(&own->clipped) : 0));
 }
 static int conv_bytes_run(const gg_work *w, const conv_plan *p, const void *part) {
     const bytes_plans *const own = part;
@@ -74,7 +73,9 @@ static int conv_bytes_run(const gg_work *w, const conv_plan *p, const void *part
     if (clipped) q = &both[1];
     const int64_t j0 = q->groups * w->ith / w->nth * q->each,
         j1 = gg_min(q->groups * (w->ith + 1) / w->nth * q->each, q->columns);
-    (clipped ? clipped_pack_kernel : codes_pack)(q, j0, j1, q->copy);
+    q->row = codes_in_place(q) ? (const float *)(const void *)q->data : q->panels;
+    if (clipped) clipped_pack_kernel(q, j0, j1, q->copy);
+    else codes_pack(q, j0, j1);
     gg_barrier(w);
     codes_tasks(w, q, x, p->dst->data, gg_conv_g(&p->v).nb_c);
     return GGML_STATUS_SUCCESS;

@@ -3,9 +3,9 @@
  * Data of whole numbers whose range is at most 255 are convolved exactly: their elements become codes of 8 bits,
  * element = code + offset, and
  *     sum((w + p) * element) = sum(w * code) + offset * sum(w) + p * sum(element)
- * in int32. A word holds the codes of four channels at one position. Where an ISA multiplies pairs of 16 bits, a word
- * holds the elements of two channels, unless the kernel is clipped (bytes_clipped.h), and instead of panels there are
- * rows of w + p, one for each output channel.
+ * in int32. A word holds the codes of four channels at one position. The kernel has a row of words for each output
+ * channel, which is read where it is if its elements are in this order. Where an ISA multiplies pairs of 16 bits, a
+ * word holds the elements of two channels, those of w + p, unless the kernel is clipped (bytes_clipped.h).
  * As in direct.h, a strip of rows is copied with its padding, and positions are counted through the padded rows. The
  * lanes of a vector are positions. */
 #ifndef GG_OPS_CONV_CODES_H
@@ -53,7 +53,8 @@ typedef struct codes_plan {
     int sums_codes;                 /* 1: the first column of a group sums the codes */
     int32_t offset, range;          /* the largest code, where they have 8 bits */
     int32_t *at, *totals;           /* where each step begins in the copy; sums of output channels of the kernel */
-    float *panels, *copy;           /* words of the kernel, group by group or row by row, and of a strip */
+    const float *row;               /* words of the kernel, row by row: in place, or packed */
+    float *panels, *copy;           /* words of the packed kernel, and of a strip */
     float *tile, *floats;           /* sums of a tile; as many rows of the data as a word has channels */
 } codes_plan;
 
@@ -89,8 +90,8 @@ typedef struct codes_seen { float low, high; int32_t whole, ready; } codes_seen;
 static size_t codes_work(const codes_plan *q, int nth, int64_t words) {
     return (size_t)nth * sizeof(codes_seen) + (size_t)(q->columns + words) * sizeof(float);
 }
-/* Floats of the rows of the data that make words. */
-static inline int64_t codes_floats(const codes_plan *q) { return q->of * q->v->ax[0].in + VW; }
+/* Floats of the rows of the data that make words, or words of such rows. */
+static inline int64_t codes_floats(const codes_plan *q) { return q->of * q->v->ax[0].in + 3 * VW; }
 /* Sets the pointers of q to this memory; returns where each thread writes what it finds. */
 static codes_seen *codes_shared(codes_plan *q, const gg_work *w) {
     codes_seen *const found = w->wdata;
@@ -101,26 +102,21 @@ static codes_seen *codes_shared(codes_plan *q, const gg_work *w) {
 /* Looks at part ith of nth parts of the data. */
 static codes_seen codes_look(const codes_plan *q, const ggml_tensor *x, int ith, int nth) {
     const patches *v = q->v;
-    vf low = vf_zero(), high = vf_zero();
-    bool whole = true;
+    codes_seen seen = {.whole = true, .ready = true};
     const bool plain = x->type == GGML_TYPE_F32 && gg_contiguous(x);
     const int64_t all = gg_nelements(x), first = all * ith / nth;
     const int64_t n = plain ? all * (ith + 1) / nth - first : v->ax[0].in, rows = plain ? 1 : v->ax[1].in * v->c * v->n;
-    for (int64_t r = plain ? 0 : rows * ith / nth; r < (plain ? 1 : rows * (ith + 1) / nth) && whole; r++) {
+    for (int64_t r = plain ? 0 : rows * ith / nth; r < (plain ? 1 : rows * (ith + 1) / nth) && seen.whole; r++) {
         const float *p = (const float *)x->data + first;
         if (!plain) {
             const char *row = (const char *)x->data + (size_t)(r % v->ax[1].in) * v->nb[1]
                 + (size_t)(r / v->ax[1].in % v->c) * v->nb_c + (size_t)(r / v->ax[1].in / v->c) * v->nb_n;
             gg_to_floats(x->type, row, v->nb[0], n, q->floats), p = q->floats;
         }
-        vm all = vf_eq(low, low);
-        for (int64_t i = 0; i < n; i += VW) {
-            const vf e = ld(p + i, n - i);
-            all = vm_and(all, vf_eq(vf_round(e), e)), low = vf_min(low, e), high = vf_max(high, e);
-        }
-        whole = vm_all(all);
+        const bytes_range range = bytes_range_of(p, n);
+        seen.low = gg_min(seen.low, range.least), seen.high = gg_max(seen.high, range.most), seen.whole = range.whole;
     }
-    return (codes_seen){vf_hmin(low), vf_hmax(high), whole, 1};
+    return seen;
 }
 static bool codes_ready(const codes_seen *seen, int nth) {
     for (int i = 0; i < nth; i++)
@@ -150,11 +146,13 @@ GG_INLINE void codes_tile(const int n, CODES_ARGS) {
     vi sum[NR][MV];
     GG_UNROLL for (int j = 0; j < n; j++)
         GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = vi_set1(0);
-    for (int64_t s = 0; s < steps; s++, b += BYTES_PAIRS ? 1 : NR_PAD) {
+    for (int64_t s = 0; s < steps; s++, b++) {
         vi a[MV];
         GG_UNROLL for (int i = 0; i < MV; i++) a[i] = vi_words(x + at[s] + i * VW);
         GG_UNROLL for (int j = 0; j < n; j++) {
-            const vi w = BYTES_PAIRS ? vi_word_at(b + j * steps, 0) : vi_word_at(b, j);
+            int32_t word;
+            memcpy(&word, b + j * steps, sizeof word);
+            const vi w = vi_set1(word);
             GG_UNROLL for (int i = 0; i < MV; i++) sum[j][i] = bytes_dot(sum[j][i], a[i], w);
         }
     }
@@ -168,13 +166,23 @@ MICRO_SIZES(CODES, 2)
 static void (*const codes_table[])(CODES_ARGS) = {MICRO_SIZES(CODES, 2)};
 #undef CODES
 
+/* Whether the bytes of an output channel of the kernel lie in the order of its words. */
+static bool codes_ordered(const codes_plan *q) {
+    const gg_conv_part k = q->kernel;
+    return k.nb_c == 1 && k.c % q->of == 0 && (k.ne[0] == 1 || k.nb[0] == (size_t)k.c)
+        && (k.ne[1] == 1 || k.nb[1] == (size_t)(k.c * k.ne[0]));
+}
+/* Whether those of all channels lie in memory as they are multiplied. */
+static bool codes_in_place(const codes_plan *q) {
+    return !BYTES_PAIRS && !q->sums_codes && codes_ordered(q) && q->kernel.nb_n == (size_t)q->steps * sizeof(float)
+        && (uintptr_t)q->data % sizeof(float) == 0;
+}
 /* The words of output channel j of the kernel, tap by tap; in tmp if they are not in this order in memory. j is -1:
  * those of a channel whose elements are all 1. */
 static const float *codes_row(const codes_plan *q, int64_t j, float *tmp) {
     const gg_conv_part k = q->kernel;
     const char *const p = q->data + (size_t)gg_max(j, 0) * k.nb_n;
-    const bool taps = (k.ne[0] == 1 || k.nb[0] == (size_t)k.c) && (k.ne[1] == 1 || k.nb[1] == (size_t)(k.c * k.ne[0])),
-        ordered = j >= 0 && taps && k.nb_c == 1 && k.c % q->of == 0, pairs = q->of == 2;
+    const bool ordered = j >= 0 && codes_ordered(q), pairs = q->of == 2;
     int8_t *const bytes = (int8_t *)tmp;
     int16_t *const wide = (int16_t *)tmp;
     int64_t l = 0;
@@ -195,67 +203,82 @@ static const float *codes_row(const codes_plan *q, int64_t j, float *tmp) {
     }
     return tmp;
 }
-/* The first words of the kernel for a group. */
-static inline float *codes_panel(const codes_plan *q, int64_t group) {
-    return q->panels + group * q->steps * (BYTES_PAIRS ? q->each : NR_PAD);
+/* Words of the packed kernel. */
+static int64_t codes_packed(const codes_plan *q) {
+    return codes_in_place(q) ? 0 : (q->columns + q->sums_codes * q->groups) * q->steps;
 }
-#ifdef GG_VEC_PAIRS
-static void codes_pack(const codes_plan *q, int64_t j0, int64_t j1, float *tmp) {
-    (void)tmp;
-    for (int64_t j = j0; j < j1; j++) codes_row(q, j, q->panels + j * q->steps), q->totals[j] = 0;
+/* The rows of a group, whose first output channel is j. */
+static inline const float *codes_group(const codes_plan *q, int64_t j) {
+    return q->row + (j + q->sums_codes * (j / q->each)) * q->steps;
 }
-#else
-/* Packs output channels j0 .. j1-1 of the kernel, and sums each; tmp: VW rows of words. */
-static void codes_pack(const codes_plan *q, int64_t j0, int64_t j1, float *tmp) {
-    for (int64_t j = j0; j < j1; j += q->each)
-        for (int64_t g = 0; g < NR_PAD; g += VW) {
-            const float *row[VW];
-            if (g >= q->each + q->sums_codes || j + g - q->sums_codes >= q->columns) break;
-            for (int64_t i = 0; i < VW; i++) {
-                const int64_t column = j + g + i - q->sums_codes;
-                const bool used = g + i < q->each + q->sums_codes && column < q->columns;
-                row[i] = used ? codes_row(q, column < j ? -1 : column, tmp + i * q->steps) : row[0];
-                int32_t total = 0;
-                for (int64_t l = 0; used && l < 4 * q->steps; l++) total += ((const int8_t *)row[i])[l];
-                if (used && column >= j) q->totals[column] = total;
-            }
-            pack_transpose(row, q->steps, codes_panel(q, j / q->each) + g, NR_PAD);
+/* The sum of the codes in n words. */
+static int32_t codes_total(const float *words, int64_t n) {
+    const vi ones = vi_set1(0x01010101);
+    vi sum[4] = {vi_set1(0), vi_set1(0), vi_set1(0), vi_set1(0)};
+    int64_t i = 0;
+    for (; i + 4 * VW <= n; i += 4 * VW)
+        GG_UNROLL for (int l = 0; l < 4; l++) sum[l] = bytes_dot(sum[l], ones, vi_words(words + i + l * VW));
+    for (; i < n; i += VW) sum[0] = bytes_dot(sum[0], ones, vf_bits(ld(words + i, n - i)));
+    return (int32_t)vf_hsum(vi_to_vf(vi_add(vi_add(sum[0], sum[1]), vi_add(sum[2], sum[3]))));
+}
+/* Packs the groups of output channels j0 .. j1-1 of the kernel, and sums each channel. */
+static void codes_pack(const codes_plan *q, int64_t j0, int64_t j1) {
+    for (int64_t j = j0; j < j1; j++) {
+        const float *row = codes_group(q, j) + q->sums_codes * q->steps;
+        if (q->row == q->panels) {
+            float *const to = q->panels + (row - q->row);
+            if (q->sums_codes && j % q->each == 0) codes_row(q, -1, to - q->steps);
+            row = codes_row(q, j, to);
+            if (row != to) memcpy(to, row, (size_t)q->steps * sizeof *to);
         }
+        q->totals[j] = !BYTES_PAIRS && q->offset ? codes_total(row, q->steps) : 0;
+    }
 }
-#endif
 
-/* The codes of n elements of q->of rows: a word holds one element of each. */
-GG_INLINE void codes_words(const int of, const codes_plan *q, const float *const *row, int64_t n, float *out) {
+/* The codes of n elements of `of` rows, of which `readable` may be read: a word holds one element of each. Whole
+ * vectors are written. */
+GG_INLINE void codes_words(const int of, const codes_plan *q, const float *const *row, int64_t n, int64_t readable,
+                           float *out) {
     const vf from = vf_set1((float)q->offset);
     const vi mask = vi_set1(of == 2 ? 0xffff : 0xff);
     for (int64_t i = 0; i < n; i += VW) {
         vi word = vi_set1(0);
         GG_UNROLL for (int l = 0; l < of; l++) {
-            const vi code = vi_and(vf_to_vi(vf_sub(ld(row[l] + i, n - i), from)), mask);
-            word = vi_or(word, vi_shl(code, 32 / of * l));
+            const vi code = vf_to_vi(vf_sub(ld(row[l] + i, readable - i), from));
+            word = vi_or(word, vi_shl(l < of - 1 ? vi_and(code, mask) : code, 32 / of * l));
         }
-        st(out + i, vi_float(word), n - i);
+        vf_store(out + i, vi_float(word));
     }
 }
-static void codes_encode(const codes_plan *q, const float *const *row, int64_t n, float *out) {
-    if (q->of == 2) codes_words(2, q, row, n, out);
-    else codes_words(4, q, row, n, out);
+static void codes_encode(const codes_plan *q, const float *const *row, int64_t n, int64_t readable, float *out) {
+    if (q->of == 2) codes_words(2, q, row, n, readable, out);
+    else codes_words(4, q, row, n, readable, out);
+}
+/* n words that lie `stride` words apart, side by side; whole vectors are written. */
+static void codes_pick(const float *words, int64_t stride, int64_t n, float *out) {
+    vf odd;
+    for (int64_t i = 0; stride == 2 && i < n; i += VW) {
+        vf even;
+        vf_load_pairs(words + 2 * i, &even, &odd), vf_store(out + i, even);
+    }
+    for (int64_t i = 0; stride != 2 && i < n; i++) out[i] = words[i * stride];
 }
 /* Copies `rows` rows of a plane of word k, from row `first` of the result on. Bytes of channels that do not exist meet
- * elements of the kernel that are 0. */
+ * elements of the kernel that are 0. Vectors are stored whole: what they write beyond a row is overwritten by the next
+ * row or plane, or ignored. */
 static void codes_plane(const codes_plan *q, const ggml_tensor *x, int64_t image, int64_t first, int64_t rows,
                         int64_t k, int64_t p1, int64_t p0, float *out) {
     const patches *const v = q->v;
     const patch_axis *ax = v->ax;
     const vf none = vi_float(vi_set1((int32_t)(((uint32_t)-q->offset & 255) * 0x01010101u)));
-    const size_t stride = v->nb[0] * (size_t)ax[0].stride;
+    const bool plain = x->type == GGML_TYPE_F32 && v->nb[0] == sizeof(float);
     const int64_t from = codes_first(&ax[0], &q->axis[0], p0);
     const patch_range in = patch_inside(ax[0].in, from, ax[0].stride, q->width);
+    const int64_t n = in.hi - in.lo, end = (int64_t)(gg_nbytes(x) / sizeof(float));
     for (int64_t r = 0; r < rows; r++, out += q->width) {
         const int64_t y = (first + r) * ax[1].stride + codes_first(&ax[1], &q->axis[1], p1);
-        const bool inside = y >= 0 && y < ax[1].in && in.lo < in.hi;
-        if (!inside || in.hi - in.lo < q->width)
-            for (int64_t i = 0; i < q->width; i += VW) st(out + i, none, q->width - i);
+        const bool inside = y >= 0 && y < ax[1].in && n > 0;
+        for (int64_t i = 0; i < (inside ? in.lo : q->width); i += VW) vf_store(out + i, none);
         if (!inside) continue;
         const float *row[CODES_MOST];
         for (int64_t l = 0; l < q->of; l++) {
@@ -263,11 +286,16 @@ static void codes_plane(const codes_plan *q, const ggml_tensor *x, int64_t image
             const char *const p = (const char *)x->data + (size_t)image * v->nb_n + (size_t)c * v->nb_c
                 + (size_t)y * v->nb[1] + (size_t)(from + in.lo * ax[0].stride) * v->nb[0];
             row[l] = (const float *)p;
-            if (x->type == GGML_TYPE_F32 && stride == sizeof(float)) continue;
+            if (plain) continue;
             float *const copy = q->floats + l * ax[0].in;
-            gg_to_floats(x->type, p, stride, in.hi - in.lo, copy), row[l] = copy;
+            gg_to_floats(x->type, p, v->nb[0] * (size_t)ax[0].stride, n, copy), row[l] = copy;
         }
-        codes_encode(q, row, in.hi - in.lo, out + in.lo);
+        const int64_t readable = plain ? end - (row[q->of - 1] - (const float *)x->data) : n;
+        if (plain && ax[0].stride > 1) {
+            codes_encode(q, row, (n - 1) * ax[0].stride + 1, readable, q->floats);
+            codes_pick(q->floats, ax[0].stride, n, out + in.lo);
+        } else codes_encode(q, row, n, readable, out + in.lo);
+        for (int64_t i = in.hi; i < q->width; i += VW) vf_store(out + i, none);
     }
 }
 /* Copies a strip. */
