@@ -47,8 +47,8 @@ static void row_SOFT_MAX(const ggml_tensor *node, float *const *p, int64_t i1, i
                                    p[0]);
     softmax_row(WHOLE_ROW(n), p[0], p[0], m, sink_of(node, i2));
 }
-/* e = the exponentials of x scale - top for m <= ABREAST short rows beside each other, where top[r] is the largest of row
- * r, or 0 if that is -inf. e has room for a tile and a vector. */
+/* e = the exponentials of x scale - top for m <= ABREAST short rows beside each other, where top[r] is the largest of
+ * row r, or 0 if that is -inf. e has room for a tile and a vector. */
 static void exps_abreast(const float *x, int64_t n, int64_t m, float scale, float top[ABREAST], float *e) {
     const vf factor = vf_set1(scale);
     for (int64_t r = 0; r < m; r++) {
