@@ -10,7 +10,7 @@ import numpy as np
 
 from .layout import MANY, SHARED, Layout, collapse
 from .recording import ggml
-from .reducing import LONGEST
+from .reducing import LONGEST, SMALLEST
 from .sizes import Size
 from .values import BOOL, F32, Feed, Known, Tensor, broadcast, count, extents, is_constant, is_float
 
@@ -259,6 +259,16 @@ class Builder(Layout):
 
     def reduce_min(self, x, axes, keep):
         """Minima over axes; works for unsigned types because the negation is held in F32."""
+        runs = neighbours(axes, x.shape)
+        if len(runs) > 1:
+            return self.by_runs(lambda y, run: self.reduce_min(y, run, True), x, runs, axes, keep)
+        if runs and not self.trains:
+            first, end = runs[0][0], runs[0][-1] + 1
+            n, inner = count(x.shape[first:end]), count(x.shape[end:])
+            if n and inner >= TOGETHER:
+                operand = self.contiguous(self.reshape(x, (count(x.shape[:first]), n, inner))).t
+                t = self.compiled(1, count(x.shape) // n, SMALLEST, count(x.shape) >= SHARED, operand)
+                return self.reduced(t, x, axes, keep, bounds=x.bounds)
         top = self.reduce_max(self.negative(self.as_float(x)), axes, keep)
         return self.unary(ggml.ggml_neg, top, dtype=x.dtype, bounds=x.bounds)
 

@@ -20,6 +20,7 @@ from onnx.reference import ReferenceEvaluator
 from . import arrays
 from .graph import copied, numpy_type
 from .opsets import ALIGN, aligned
+from .reducing import extremes
 from .repeating import called
 from .values import place_of, unsigned
 
@@ -35,6 +36,7 @@ LEAST = {
     "QuantizeLinear": (1, 19),
 }
 NARROW = 8  # elements at a time from which NumPy reduces quickly
+EXTREMES, WORDS = (np.maximum, np.minimum), (np.dtype(np.int32), np.dtype(np.int64))
 NUMBERS = {np.dtype(t) for t in "? i1 u1 i2 u2 i4 u4 i8 u8 f4 f8".split()}
 
 
@@ -179,7 +181,12 @@ def joined(ufunc):
         axes = sorted(range(x.ndim) if axis is None else [place_of(a, x.ndim) for a in axis])
         for a in axes:
             outer, n, inner = math.prod(x.shape[:a]), x.shape[a], math.prod(x.shape[a + 1 :])
-            if 0 < (inner if inner > 1 else n) < NARROW < x.size and n:
+            if n and ufunc in EXTREMES and x.dtype in WORDS and (inner == 1 or inner >= NARROW):
+                found = np.empty((outer, inner), x.dtype)
+                numbers = np.ascontiguousarray(x).reshape(outer, n, inner)
+                extremes(found.view(np.int8), numbers.view(np.int8), x.itemsize == 8, ufunc is np.minimum)
+                x = found.reshape(*x.shape[:a], 1, *x.shape[a + 1 :])
+            elif 0 < (inner if inner > 1 else n) < NARROW < x.size and n:
                 x = halved(ufunc, x.reshape(outer, n, inner)).reshape(*x.shape[:a], 1, *x.shape[a + 1 :])
             else:
                 x = ufunc.reduce(x, axis=a, dtype=dtype, keepdims=True)

@@ -1,7 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Reductions of many rows of few elements in one pass, side by side: as several nodes, each reads and writes them all.
 
-And the ends of arrays of integers, which are asked for in every run, and sums and products along an axis of arrays."""
+And the smallest and largest elements along an axis, sums and products along an axis of arrays, and the ends of arrays
+of integers, which are asked for in every run."""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release
 from cpython.exc cimport PyErr_Clear
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
@@ -97,6 +98,50 @@ cdef extern from *:
         *hi = most;
     }
 
+    // The largest elements, or the smallest, along an axis of `columns` of x (n entries, `inner` from one to the
+    // next), or NaN; or those of rows, where inner is 1, GG_SIDE elements side by side. The smallest are the
+    // largest of the numbers in reverse order: with all bits flipped, or negative.
+    enum { GG_SIDE = 16 };
+    #define GG_LARGER(v, m) (((v) > (m)) | ((v) != (v)) ? (v) : (m))
+    #define GG_EXTREMES(NAME, TYPE, TURN, SAME, REVERSE)                                                               \
+        GG_VECTORS static void NAME(TYPE *restrict y, const TYPE *restrict x, size_t rows, size_t n, size_t inner,     \
+                                    size_t columns, int smallest) {                                                    \
+            const TYPE turn = smallest ? REVERSE : SAME;                                                               \
+            if (inner > 1) {                                                                                           \
+                for (size_t k = 0; k < columns; k++) y[k] = x[k] TURN turn;                                            \
+                for (size_t j = 1; j < n; j++) {                                                                       \
+                    const TYPE *restrict row = x + j * inner;                                                          \
+                    for (size_t k = 0; k < columns; k++) {                                                             \
+                        const TYPE v = row[k] TURN turn, m = y[k];                                                     \
+                        y[k] = GG_LARGER(v, m);                                                                        \
+                    }                                                                                                  \
+                }                                                                                                      \
+                for (size_t k = 0; k < columns; k++) y[k] = y[k] TURN turn;                                            \
+            } else for (size_t r = 0; r < rows; r++, x += n) {                                                         \
+                TYPE best = x[0] TURN turn;                                                                            \
+                size_t k = 1;                                                                                          \
+                if (n >= 2 * GG_SIDE) {                                                                                \
+                    TYPE side[GG_SIDE];                                                                                \
+                    for (size_t l = 0; l < GG_SIDE; l++) side[l] = x[l] TURN turn;                                     \
+                    for (k = GG_SIDE; k + GG_SIDE <= n; k += GG_SIDE)                                                  \
+                        for (size_t l = 0; l < GG_SIDE; l++) {                                                         \
+                            const TYPE v = x[k + l] TURN turn, m = side[l];                                            \
+                            side[l] = GG_LARGER(v, m);                                                                 \
+                        }                                                                                              \
+                    best = side[0];                                                                                    \
+                    for (size_t l = 1; l < GG_SIDE; l++) best = GG_LARGER(side[l], best);                              \
+                }                                                                                                      \
+                for (; k < n; k++) {                                                                                   \
+                    const TYPE v = x[k] TURN turn;                                                                     \
+                    best = GG_LARGER(v, best);                                                                         \
+                }                                                                                                      \
+                y[r] = best TURN turn;                                                                                 \
+            }                                                                                                          \
+        }
+    GG_EXTREMES(gg_extremes_i32, int32_t, ^, 0, -1)
+    GG_EXTREMES(gg_extremes_i64, int64_t, ^, 0, -1)
+    GG_EXTREMES(gg_extremes_f32, float, *, 1, -1)
+
     // Sums or products of the entries of an axis up to each one (exclusive: but that one; reverse: from the last on)
     #define GG_ACCUMULATE(NAME, TYPE)                                                                                  \
         GG_VECTORS static void NAME(TYPE *restrict y, const TYPE *restrict x, size_t n, size_t inner, int product,     \
@@ -133,6 +178,12 @@ cdef extern from *:
                            int reverse) noexcept nogil
     void gg_accumulate_f64(double* y, const double* x, size_t n, size_t inner, int product, int exclusive,
                            int reverse) noexcept nogil
+    void gg_extremes_i32(int32_t* y, const int32_t* x, size_t rows, size_t n, size_t inner, size_t columns,
+                         int smallest) noexcept nogil
+    void gg_extremes_i64(int64_t* y, const int64_t* x, size_t rows, size_t n, size_t inner, size_t columns,
+                         int smallest) noexcept nogil
+    void gg_extremes_f32(float* y, const float* x, size_t rows, size_t n, size_t inner, size_t columns,
+                         int smallest) noexcept nogil
     void gg_exponentials(float* y, size_t all, const float* x, size_t rows, size_t n) noexcept nogil
 
 cdef extern from "Python.h":
@@ -141,7 +192,7 @@ cdef extern from "Python.h":
 cdef object INT64 = np.dtype(np.int64)
 
 cdef enum:
-    BLOCK = 256         # rows that one task takes at a time
+    BLOCK = 256         # rows, or columns, that one task takes at a time
 
 
 cdef enum Kind:
@@ -196,6 +247,28 @@ cdef void run_accumulate(ggml_tensor* dst, int ith, int nth, void* data) noexcep
         i += nth
 
 
+cdef void run_smallest(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
+    """The smallest elements along the middle axis of the operand (inner, n, outer), where inner > 1, or NaN.
+
+    It is contiguous and F32. Tensors that do not fit are left alone.
+    """
+    cdef const ggml_tensor* t = dst.src[0]
+    cdef Py_ssize_t inner = t.ne[0], n = t.ne[1], outer = t.ne[2], i, k
+    cdef int task = 0
+    cdef float* y = <float*>dst.data
+    cdef const float* x = <const float*>t.data
+    if n < 1 or inner < 2 or t.ne[3] != 1 or dst.ne[0] * dst.ne[1] * dst.ne[2] * dst.ne[3] != inner * outer:
+        return
+    for i in range(outer):
+        k = 0
+        while k < inner:
+            if task == ith:
+                gg_extremes_f32(y + i * inner + k, x + i * n * inner + k, 1, n, inner,
+                                min(<Py_ssize_t>BLOCK, inner - k), True)
+            task = task + 1 if task + 1 < nth else 0
+            k += BLOCK
+
+
 cdef void run_first(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
     run(dst, ith, nth, FIRST)
 
@@ -246,8 +319,25 @@ def accumulate(number[:, :, ::1] y, const number[:, :, ::1] x, bint product, bin
                 gg_accumulate_f64(&y[i, 0, 0], &x[i, 0, 0], x.shape[1], x.shape[2], product, exclusive, reverse)
 
 
+def extremes(char[:, ::1] y, const char[:, :, ::1] x, bint wide, bint smallest):
+    """Writes the smallest or largest of the entries of the middle axis of x into y.
+
+    Both are the bytes of integers, of 32 bits or of 64 (wide).
+    """
+    cdef Py_ssize_t i, outer = x.shape[0], n = x.shape[1], inner = x.shape[2] // (8 if wide else 4)
+    if not outer * n * inner:
+        return
+    with nogil:
+        for i in range(1 if inner == 1 else outer):
+            if wide:
+                gg_extremes_i64(<int64_t*>&y[i, 0], <const int64_t*>&x[i, 0, 0], outer, n, inner, inner, smallest)
+            else:
+                gg_extremes_i32(<int32_t*>&y[i, 0], <const int32_t*>&x[i, 0, 0], outer, n, inner, inner, smallest)
+
+
 LONGEST = GG_LONGEST
 SQUARES = <uintptr_t>&run_squares           # addresses for ggml.ext.compiled
 MAGNITUDES_OF, EXPONENTIALS = <uintptr_t>&run_magnitudes, <uintptr_t>&run_exponentials
 ACCUMULATE = <uintptr_t>&run_accumulate
+SMALLEST = <uintptr_t>&run_smallest
 FIRST_PLACES, LAST_PLACES = <uintptr_t>&run_first, <uintptr_t>&run_last

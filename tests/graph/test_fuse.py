@@ -756,10 +756,9 @@ def test_tiny_nodes(name):
     same_on_all(build, want_later=1)
 
 
-@pytest.mark.parametrize("rows, n, flat, count", [(64, 63, False, 5), (63, 63, False, 1), (64, 64, False, 1),
-                                                  (90, 3, True, 1)])  # fmt: skip
-def test_many_short_rows_stay_single(rows, n, flat, count):
-    """To go through a chain row by row takes longer than many short rows, unless all of them are one row."""
+@pytest.mark.parametrize("rows, n, flat", [(64, 63, False), (63, 63, False), (64, 64, False), (90, 3, True)])
+def test_many_short_rows(rows, n, flat):
+    """A chain computes many short rows together."""
 
     def build(ctx):
         nodes = [leaf(ctx, array(0, rows, n))]
@@ -768,7 +767,51 @@ def test_many_short_rows_stay_single(rows, n, flat, count):
             nodes.append(ggml.ggml_add(ctx, nodes[-1], other))
         return nodes
 
-    same_on_all(build, count)
+    same_on_all(build, 1)
+
+
+@pytest.mark.parametrize("norm", ["NORM", "RMS_NORM", "L2_NORM"])
+@pytest.mark.parametrize("shape", [(1, 1, 700, 1), (1, 1, 333, 7), (2, 5, 23, 30), (1, 3, 80, 64), (1, 1, 5, 500)])
+def test_short_rows_of_operands_that_are_repeated(norm, shape):
+    """One row for all, one element for each row, and a single element; norms of rows that are no usual ones."""
+
+    def build(ctx):
+        values = array(0, *shape)
+        rows = values.reshape(-1, shape[-1])
+        rows[0], rows[1], rows[2, 0], rows[3, -1], rows[4] = 0, 2, np.nan, -np.inf, 1e30
+        x, each = leaf(ctx, values), leaf(ctx, array(1, *shape[:-1], 1))
+        w, b, one = leaf(ctx, array(2, shape[-1])), leaf(ctx, array(3, shape[-1])), leaf(ctx, array(4, 1))
+        nodes = [ggml.ggml_add(ctx, x, each)]
+        nodes.append(BUILDERS[norm](ctx, nodes[-1], None))
+        nodes.append(ggml.ggml_add(ctx, ggml.ggml_mul(ctx, nodes[-1], w), b))
+        nodes.append(ggml.ggml_mul(ctx, nodes[-1], one))
+        nodes.append(ggml.ggml_add(ctx, nodes[-1], x))
+        return nodes
+
+    same_on_all(build, 1)
+
+
+def test_short_rows_of_many_operands_that_are_repeated():
+    """A chain has room for six of them."""
+
+    def build(ctx):
+        nodes = [leaf(ctx, array(0, 100, 20))]
+        for i in range(8):
+            nodes.append(ggml.ggml_add(ctx, nodes[-1], leaf(ctx, array(i, 20))))
+        return nodes
+
+    same_on_all(build, 2)
+
+
+@pytest.mark.parametrize("layout", ["permuted", "gaps"])
+def test_many_short_rows_that_lie_apart_stay_single(layout):
+    """To go through a chain row by row would take longer."""
+
+    def build(ctx):
+        x = laid_out(ctx, array(0, 1, 3, 40, 20), layout)
+        return [x, ggml.ggml_add(ctx, ggml.ggml_add(ctx, x, row(ctx, n=20)), x)]
+
+    same_on_all(build, 2)
 
 
 # ---- random graphs ---------------------------------------------------------------------------------------------------

@@ -31,6 +31,26 @@ def test_reductions(op, function, axes):
         np.testing.assert_allclose(found, function(x, axes), rtol=1e-5)
 
 
+SIZES = [(700, n, 1) for n in (2, 3, 8, 31, 32, 33, 63, 64, 100)] + [(5, 30, 8), (1, 40, 600), (3, 300, 33), (4, 6, 7)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("op", "function"), [("ReduceMax", np.max), ("ReduceMin", np.min)])
+def test_extremes_of_an_axis(op, function, size):
+    """Along rows and down columns, of one and two threads, and of integers."""
+    x, axes = planes(len(size), size), {"axes": np.array([1])}
+    proto = model([helper.make_node(op, ["x", "axes"], ["y"])], {"x": x}, constants=axes)
+    for threads in 1, 2:
+        (found,) = ggml.onnx.load(proto, threads=threads).run(x)
+        np.testing.assert_array_equal(found, function(x, 1, keepdims=True))
+    rng = np.random.default_rng(size[1])
+    for dtype in np.int32, np.int64:
+        ends = np.iinfo(dtype)
+        for low, high in ((-1000, 1000), (ends.min, ends.max)):
+            x = rng.integers(low, high, size, dtype, endpoint=True)
+            np.testing.assert_array_equal(one(op, x, constants=axes), function(x, 1, keepdims=True))
+
+
 @pytest.mark.parametrize("kernel", [(2, 2), (3, 3), (8, 1), (1, 9), (5, 7)])
 @pytest.mark.parametrize(("stride", "pad"), [(1, 0), (2, 0), (2, 1)])
 @pytest.mark.parametrize("indices", [False, True])

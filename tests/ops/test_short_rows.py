@@ -60,3 +60,35 @@ def test_soft_maxes(n, scale):
     together = results(x, lambda ctx, t: ggml.ggml_soft_max_ext(ctx, t, None, scale, 0.0))
     for a, b in zip(alone, together):
         np.testing.assert_array_equal(a, b)
+
+
+def apart(ctx, t):
+    """The same elements with gaps between the rows, which are computed one by one."""
+    n, rows = t.contents.ne[0], t.contents.ne[1]
+    room = ggml.ggml_new_tensor_2d(ctx, ggml.GGML_TYPE_F32, n + 3, rows)
+    view = ggml.ggml_view_2d(ctx, room, n, rows, room.contents.nb[1], 0)
+    return ggml.ggml_cpy(ctx, t, view)
+
+
+@pytest.mark.parametrize("n", [*SIZES, 100, 255, 256, 257])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda ctx, t: ggml.ggml_norm(ctx, t, 1e-5),
+        lambda ctx, t: ggml.ggml_rms_norm(ctx, t, 1e-5),
+        lambda ctx, t: ggml.ggml_l2_norm(ctx, t, 1e-3),
+        lambda ctx, t: ggml.ggml_soft_max_ext(ctx, t, None, 0.7, 0.0),
+        ggml.ext.log_soft_max,
+    ],
+    ids=["norm", "rms_norm", "l2_norm", "soft_max", "log_soft_max"],
+)
+def test_rows_together_and_alone(n, function):
+    """The same bits, also of rows without a deviation, of very large and small numbers, infinities and NaN."""
+    x = (np.random.default_rng(n).normal(size=(307, n)) * 5 + 3).astype(np.float32)
+    x[1], x[2], x[3, 0], x[4, -1], x[5], x[6, 0] = 0, 7.7, -np.inf, np.nan, -np.inf, np.inf
+    for i, size in enumerate((1e30, 1e-30, 1e-40, 3e38)):
+        x[10 + i] *= size / np.abs(x[10 + i]).max()
+    alone = results(x, lambda ctx, t: function(ctx, apart(ctx, t)))
+    together = results(x, function)
+    for a, b in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(a.view(np.uint32), b.view(np.uint32))

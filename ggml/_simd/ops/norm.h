@@ -37,7 +37,22 @@ static void scale_row(const row_part *p, const float *x, float s, float r, float
     EACH_PART(i, p) st(y + i, vf_mul(vf_mul(ld(x + i, p->end - i), vf_set1(s)), vf_set1(r)), p->end - i);
 }
 
-/* Returns the sum of d = x s - mean; stores the sum of squares of d in *squares. */
+/* Vectors whose lanes sum up to that of d = x s - mean and of its squares, for the elements from i to end. */
+static inline void deviation_lanes(const float *x, int64_t i, int64_t end, float s, float mean, vf *d, vf *q) {
+    vf s0 = vf_zero(), s1 = vf_zero(), q0 = vf_zero(), q1 = vf_zero();
+    for (; i + 2 * VW <= end; i += 2 * VW) {
+        const vf a = vf_sub(vf_mul(vf_load(x + i), vf_set1(s)), vf_set1(mean));
+        const vf b = vf_sub(vf_mul(vf_load(x + i + VW), vf_set1(s)), vf_set1(mean));
+        s0 = vf_add(s0, a), q0 = vf_fma(a, a, q0);
+        s1 = vf_add(s1, b), q1 = vf_fma(b, b, q1);
+    }
+    for (; i < end; i += VW) {
+        const vf a = keep(vf_sub(vf_mul(ld(x + i, end - i), vf_set1(s)), vf_set1(mean)), 0, end - i);
+        s0 = vf_add(s0, a), q0 = vf_fma(a, a, q0);
+    }
+    *d = vf_add(s0, s1), *q = vf_add(q0, q1);
+}
+/* Returns the sum of d; stores that of its squares in *squares. */
 static double deviations(const row_part *p, const float *x, float s, float mean, double *squares) {
     const int64_t tiles = row_tiles(p->n);
     double sum = 0;
@@ -45,19 +60,10 @@ static double deviations(const row_part *p, const float *x, float s, float mean,
     for (int64_t i = p->begin, end; i < p->end;) {
         const int64_t tile = i / SUM_TILE;
         end = p->end - i < SUM_TILE ? p->end : i + SUM_TILE;
-        vf s0 = vf_zero(), s1 = vf_zero(), q0 = vf_zero(), q1 = vf_zero();
-        for (; i + 2 * VW <= end; i += 2 * VW) {
-            const vf a = vf_sub(vf_mul(vf_load(x + i), vf_set1(s)), vf_set1(mean));
-            const vf b = vf_sub(vf_mul(vf_load(x + i + VW), vf_set1(s)), vf_set1(mean));
-            s0 = vf_add(s0, a), q0 = vf_fma(a, a, q0);
-            s1 = vf_add(s1, b), q1 = vf_fma(b, b, q1);
-        }
-        for (; i < end; i += VW) {
-            const vf a = keep(vf_sub(vf_mul(ld(x + i, end - i), vf_set1(s)), vf_set1(mean)), 0, end - i);
-            s0 = vf_add(s0, a), q0 = vf_fma(a, a, q0);
-        }
+        vf vd, vq;
+        deviation_lanes(x, i, end, s, mean, &vd, &vq);
         i = end;
-        const double d = (double)vf_hsum(vf_add(s0, s1)), q = (double)vf_hsum(vf_add(q0, q1));
+        const double d = (double)vf_hsum(vd), q = (double)vf_hsum(vq);
         sum += d, *squares += q;
         if (p->shared) p->shared[tile] = d, p->shared[tiles + tile] = q;
     }
@@ -108,6 +114,55 @@ static void l2_norm_row(const ggml_tensor *t, const row_part *p, const float *a,
     const double q = squares(p, a, &s), least = (double)norm_params(t)->eps * s;
     scale_row(p, a, s, inverse_root(q < least * least ? least * least : q), y);
 }
+
+/* ---- many short rows --------------------------------------------------------------------------------------------- */
+/* Results are (x - mean - rest) factor. Where the range of f32 does not hold the squares, `fits` is false. */
+typedef struct { float mean[ABREAST], rest[ABREAST], factor[ABREAST]; bool fits[ABREAST]; } norms_abreast;
+
+/* Of m rows of a NORM, an RMS_NORM or an L2_NORM */
+static void norms_of(int op, float eps, const float *x, int64_t n, int64_t m, norms_abreast *s) {
+    float sum[ABREAST] = {0}, squares[ABREAST] = {0};
+    const double count = op == GGML_OP_L2_NORM ? 1 : (double)n, more = op == GGML_OP_L2_NORM ? 0 : (double)eps;
+    const double least = op == GGML_OP_L2_NORM ? (double)eps * (double)eps : 0;
+    if (op == GGML_OP_NORM) {
+        sums_abreast(x, n, m, false, sum);
+        for (int r = 0; r < ABREAST; r++) s->mean[r] = (float)((double)sum[r] / count);
+        for (int64_t r = 0; r < m; r += 4) {
+            vf d[4], q[4];
+            GG_ROLLED(j) {
+                const int64_t k = gg_min(r + j, m - 1);
+                deviation_lanes(x + k * n, 0, n, 1, s->mean[k], &d[j], &q[j]);
+            }
+            vf_hsum4(sum + r, d[0], d[1], d[2], d[3]), vf_hsum4(squares + r, q[0], q[1], q[2], q[3]);
+        }
+    } else {
+        sums_abreast(x, n, m, true, squares);
+    }
+    for (int r = 0; r < ABREAST; r++) {
+        const double q = (double)squares[r], rest = (double)sum[r] / count, var = q / count - rest * rest;
+        s->rest[r] = (float)rest, s->factor[r] = inverse_root((var < least ? least : var) + more);
+        s->fits[r] = square_range(n, q);
+    }
+}
+/* `rows` rows of a node, beside each other; fn: one of them */
+static __attribute__((noinline)) void norm_rows(const ggml_tensor *node, const float *x, float *y, int64_t rows,
+                                                row_fn fn) {
+    const int64_t n = node->ne[0];
+    norms_abreast s;
+    for (int64_t m; rows > 0; rows -= m) {
+        m = n > ABREAST_MOST ? 1 : gg_min(rows, ABREAST);
+        if (m > 1) norms_of(node->op, norm_params(node)->eps, x, n, m, &s);
+        for (int64_t r = 0; r < m; r++, x += n, y += n) {
+            if (m == 1 || !s.fits[r]) fn(node, WHOLE_ROW(n), x, NULL, y);
+            else EACH_VEC(i, n) {
+                vf v = ld(x + i, n - i);
+                if (node->op == GGML_OP_NORM) v = vf_sub(vf_sub(v, vf_set1(s.mean[r])), vf_set1(s.rest[r]));
+                st(y + i, vf_mul(v, vf_set1(s.factor[r])), n - i);
+            }
+        }
+    }
+}
+
 /* ---- gradients: a is that of the result, dy, b is x -------------------------------------------------------------- */
 ROW_SUM(dot_scaled, vf_mul(vf_mul(ld(x + i, k), vf_set1(u)), vf_mul(ld(y + i, k), vf_set1(s))), const float *x, float u,
         const float *y, float s)
@@ -165,17 +220,17 @@ GG_WORK_ROWS(RMS_NORM)
 GG_WORK_ROWS(L2_NORM)
 GG_WORK_ROWS(RMS_NORM_BACK)
 GG_WORK_ROWS(NORM_BACK)
-static int op_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, norm_row); }
-static int op_RMS_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, rms_norm_row); }
-static int op_L2_NORM(const gg_work *w, ggml_tensor *dst) { return map_rows(w, dst, dst->src[0], NULL, l2_norm_row); }
 #define ROWS_OF_NORM(NAME, fn)                                                                       \
-    static void row_##NAME(const ggml_tensor *node, float *const *p, int64_t i1, int64_t i2) {       \
-        (void)i1, (void)i2;                                                                          \
-        fn(node, WHOLE_ROW(node->ne[0]), p[1], NULL, p[0]);                                          \
+    static void kernel_##NAME(const ggml_tensor *node, float *const *p, int64_t rows) {              \
+        norm_rows(node, p[1], p[0], rows, fn);                                                       \
     }                                                                                                \
     static gg_row_kernel rows_##NAME(const ggml_tensor *node) {                                      \
         (void)node;                                                                                  \
-        return (gg_row_kernel){.row = row_##NAME};                                                   \
+        return (gg_row_kernel){.rows = kernel_##NAME};                                               \
+    }                                                                                                \
+    static int op_##NAME(const gg_work *w, ggml_tensor *dst) {                                       \
+        const ggml_tensor *const a = dst->src[0];                                                    \
+        return rows_abreast(a, dst) ? map_abreast(w, dst, kernel_##NAME) : map_rows(w, dst, a, NULL, fn); \
     }
 ROWS_OF_NORM(NORM, norm_row)
 ROWS_OF_NORM(RMS_NORM, rms_norm_row)

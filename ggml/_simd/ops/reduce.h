@@ -81,13 +81,19 @@ static bool rows_short(const ggml_tensor *a) {
 static int sum_short_rows(const gg_work *w, ggml_tensor *dst, double count) {
     const ggml_tensor *a = dst->src[0];
     const int64_t n = a->ne[0];
-    for EACH_ROW(w, a, r) {
-        const float *x = (const float *)a->data + r * n;
-        double sum = 0;
-        if (n > FEW) sum = sum_row(WHOLE_ROW(n), x);
-        else for (int64_t i = 0; i < n; i++) sum += x[i];
-        ((float *)dst->data)[r] = (float)(sum / count);
-    }
+    float *const y = dst->data, sum[ABREAST];
+    for (int64_t r, r1; gg_claim_chunk(w, gg_nrows(a), row_grain(n), &r, &r1);)
+        for (int64_t m; r < r1; r += m) {
+            const float *x = (const float *)a->data + r * n;
+            m = gg_min(r1 - r, ABREAST);
+            if (n > FEW) sums_abreast(x, n, m, false, sum);
+            for (int64_t j = 0; j < m; j++, x += n) {
+                double s = n > FEW ? (double)sum[j] : 0;
+                for (int64_t i = 0; i < n && n <= FEW; i++) s += x[i];
+                if (s - s != 0 && n > FEW) s = sum_row(WHOLE_ROW(n), x);
+                y[r + j] = (float)(s / count);
+            }
+        }
     return GGML_STATUS_SUCCESS;
 }
 /* dst = row sums / count */

@@ -91,6 +91,40 @@ static double sum_row(const row_part *p, const float *x) {
     const double s = sum_scaled(p, x, 1);
     return s - s == 0 ? s : sum_scaled(p, x, 0x1p-64f) * 0x1p64;
 }
+
+/* ---- many short rows beside each other --------------------------------------------------------------------------- */
+/* What each row has one of is computed for ABREAST of them together, with the same bits as for one. */
+#define GG_ROLLED(j) _Pragma("GCC unroll 1") for (int j = 0; j < 4; j++)     /* GG_FOUR, in less code */
+enum { ABREAST = 16, ABREAST_MOST = 256 /* elements of a row */ };
+static inline bool rows_abreast(const ggml_tensor *a, const ggml_tensor *dst) {
+    return a->type == GGML_TYPE_F32 && a->ne[0] <= ABREAST_MOST && gg_nrows(a) > 1 && gg_contiguous(a)
+        && gg_contiguous(dst);
+}
+/* A vector whose lanes sum up to that of a row, or of its squares: what ROW_SUM adds up within a tile. */
+static inline vf lanes_of(const float *x, int64_t n, const bool squares) {
+    vf acc[4] = {vf_zero(), vf_zero(), vf_zero(), vf_zero()};
+    int64_t i = 0;
+    for (; i + 4 * VW <= n; i += 4 * VW)
+        GG_FOUR(j) {
+            const vf v = vf_load(x + i + j * VW);
+            acc[j] = vf_add(acc[j], squares ? vf_mul(v, v) : v);
+        }
+    for (; i < n; i += VW) {
+        const vf v = keep(ld(x + i, n - i), 0, n - i);
+        acc[0] = vf_add(acc[0], squares ? vf_mul(v, v) : v);
+    }
+    return vf_add(vf_add(acc[0], acc[1]), vf_add(acc[2], acc[3]));
+}
+/* sum[r] = the sum of row r of m <= ABREAST rows, or of its squares */
+static __attribute__((noinline)) void sums_abreast(const float *x, int64_t n, int64_t m, bool squares,
+                                                   float sum[ABREAST]) {
+    for (int64_t r = 0; r < m; r += 4) {
+        vf v[4];
+        GG_ROLLED(j) v[j] = lanes_of(x + gg_min(r + j, m - 1) * n, n, squares);
+        vf_hsum4(sum + r, v[0], v[1], v[2], v[3]);
+    }
+}
+
 static float max_row(const row_part *p, const float *x) {      /* skips NaN; -inf if nothing is left */
     const vf none = vf_set1(-GG_INF);
     vf m[4] = {none, none, none, none};
@@ -192,6 +226,15 @@ static int map_rows(const gg_work *w, ggml_tensor *dst, const ggml_tensor *a, co
         fn(dst, p, part_in(p, a, at, tmp[1]), b ? part_in(p, b, at, tmp[2]) : NULL, y);
         part_store(p, dst, at, y);
     }
+    return GGML_STATUS_SUCCESS;
+}
+/* The same of rows beside each other, by a function of several rows. */
+static int map_abreast(const gg_work *w, ggml_tensor *dst, gg_rows_fn fn) {
+    const float *const x = dst->src[0]->data;
+    float *const y = dst->data;
+    const int64_t n = dst->ne[0];
+    for (int64_t r0, r1; gg_claim_chunk(w, gg_nrows(dst), row_grain(n), &r0, &r1);)
+        fn(dst, (float *const[]){y + r0 * n, (float *)x + r0 * n}, r1 - r0);
     return GGML_STATUS_SUCCESS;
 }
 /* work_NAME of an operation that computes by map_rows. */

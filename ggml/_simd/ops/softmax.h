@@ -47,47 +47,58 @@ static void row_SOFT_MAX(const ggml_tensor *node, float *const *p, int64_t i1, i
                                    p[0]);
     softmax_row(WHOLE_ROW(n), p[0], p[0], m, sink_of(node, i2));
 }
+/* e = the exponentials of x scale - top for m <= ABREAST short rows beside each other, where top[r] is the largest of
+ * row r, or 0 if that is -inf. e has room for a tile and a vector. */
+static void exps_abreast(const float *x, int64_t n, int64_t m, float scale, float top[ABREAST], float *e) {
+    const vf factor = vf_set1(scale);
+    for (int64_t r = 0; r < m; r++) {
+        const float *const row = x + r * n;
+        vf most = vf_set1(-GG_INF);
+        EACH_VEC(i, n) most = vf_max(keep(vf_mul(ld(row + i, n - i), factor), -GG_INF, n - i), most);
+        const float t = vf_hmax(most);
+        top[r] = t == -GG_INF ? 0 : t;                   /* -inf - -inf would be NaN */
+        EACH_VEC(i, n) vf_store(e + r * n + i, vf_sub(vf_mul(ld(row + i, n - i), factor), vf_set1(top[r])));
+    }
+    int64_t i = 0;
+    for (; i + 4 * VW <= m * n; i += 4 * VW) {
+        vf t[4];
+        GG_FOUR(j) t[j] = vf_load(e + i + j * VW);
+        gg_exp_negative_4(t);
+        GG_FOUR(j) vf_store(e + i + j * VW, t[j]);
+    }
+    for (; i < m * n; i += VW) vf_store(e + i, gg_exp_negative(ld(e + i, m * n - i)));
+}
+/* Soft-max of rows beside each other, of ABREAST_MOST elements at most, or its logarithm. */
+static __attribute__((noinline)) void softmax_rows(bool log_of, float scale, const float *x, float *y, int64_t n,
+                                                   int64_t rows) {
+    float e[GG_TILE + VW], top[ABREAST], sum[ABREAST];
+    for (int64_t m; n && rows > 0; rows -= m) {
+        m = gg_min(rows, gg_min(ABREAST, GG_TILE / n));
+        exps_abreast(x, n, m, scale, top, e);
+        sums_abreast(e, n, m, false, sum);
+        for (int64_t r = 0; r < m; r++, x += n, y += n) {
+            const vf log_sum = vf_set1(log_of ? (float)log((double)sum[r]) : 0), t = vf_set1(top[r]);
+            const vf factor = vf_set1(sum[r] == 0 ? 0 : (float)(1 / (double)sum[r]));
+            if (log_of) EACH_VEC(i, n) st(y + i, vf_sub(vf_sub(ld(x + i, n - i), t), log_sum), n - i);
+            else EACH_VEC(i, n) st(y + i, vf_mul(ld(e + r * n + i, n - i), factor), n - i);
+        }
+    }
+}
+static void kernel_SOFT_MAX(const ggml_tensor *node, float *const *p, int64_t rows) {
+    softmax_rows(false, soft_max_params(node)->scale, p[1], p[0], node->ne[0], rows);
+}
+static void kernel_LOG_SOFT_MAX(const ggml_tensor *node, float *const *p, int64_t rows) {
+    softmax_rows(true, 1, p[1], p[0], node->ne[0], rows);
+}
 static gg_row_kernel rows_SOFT_MAX(const ggml_tensor *node) {
     const bool f16 = node->src[1] && node->src[1]->type == GGML_TYPE_F16;
+    if (!node->src[1] && !node->src[2] && node->ne[0] <= ABREAST_MOST) return (gg_row_kernel){.rows = kernel_SOFT_MAX};
     return (gg_row_kernel){.row = row_SOFT_MAX, .f16 = f16 ? 1 << 1 : 0, .by_node = 1 << 2};    /* mask, sinks */
-}
-/* Rows of few elements one behind the other: their exponentials are computed together, and have the same bits. */
-enum { SHORT_LOGITS = 16 };
-static bool logits_short(const ggml_tensor *t) {
-    return t->ne[0] <= SHORT_LOGITS && !t->src[1] && !t->src[2] && t->src[0]->type == GGML_TYPE_F32 &&
-           gg_contiguous(t->src[0]) && gg_contiguous(t);
-}
-static void softmax_short(const float *x, float *y, int64_t n, int64_t rows, float scale) {
-    float e[GG_TILE];
-    for (int64_t r = 0; r < rows; r++) {
-        const float *const v = x + r * n;
-        float m = -GG_INF;
-        for (int64_t i = 0; i < n; i++) m = v[i] * scale > m ? v[i] * scale : m;
-        if (m == -GG_INF) m = 0;
-        for (int64_t i = 0; i < n; i++) e[r * n + i] = v[i] * scale - m;
-    }
-    EACH_VEC(i, rows * n) st(e + i, gg_exp_negative(ld(e + i, rows * n - i)), rows * n - i);
-    for (int64_t r = 0; r < rows; r++) {
-        const double sum = sum_row(WHOLE_ROW(n), e + r * n);
-        const float factor = sum == 0 ? 0 : (float)(1 / sum);
-        for (int64_t i = 0; i < n; i++) y[r * n + i] = e[r * n + i] * factor;
-    }
-}
-static int softmax_short_rows(const gg_work *w, ggml_tensor *dst) {
-    const ggml_tensor *a = dst->src[0];
-    const int64_t n = dst->ne[0], rows = n ? GG_TILE / n : 0;
-    for (int64_t r, r1; n && gg_claim_chunk(w, gg_nrows(dst), rows, &r, &r1);)
-        for (int64_t k; r < r1; r += k) {
-            k = gg_min(rows, r1 - r);
-            softmax_short((const float *)a->data + r * n, (float *)dst->data + r * n, n, k,
-                          soft_max_params(dst)->scale);
-        }
-    return GGML_STATUS_SUCCESS;
 }
 GG_WORK_ROWS(SOFT_MAX)
 static int op_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
     const ggml_tensor *a = dst->src[0], *mask = dst->src[1];
-    if (logits_short(dst)) return softmax_short_rows(w, dst);
+    if (!mask && !dst->src[2] && rows_abreast(a, dst)) return map_abreast(w, dst, kernel_SOFT_MAX);
     float *tmp[3];
     const row_part part = rows_part(w, dst, w->wdata), *p = &part;
     if (!part_scratch(p, tmp, 3, (const ggml_tensor *[]){dst, a, mask})) return no_memory(dst);
@@ -169,7 +180,9 @@ static void log_soft_max_row(const ggml_tensor *t, const row_part *p, const floa
 }
 GG_WORK_ROWS(LOG_SOFT_MAX)
 static int op_LOG_SOFT_MAX(const gg_work *w, ggml_tensor *dst) {
-    return map_rows(w, dst, dst->src[0], NULL, log_soft_max_row);
+    const ggml_tensor *const a = dst->src[0];
+    if (rows_abreast(a, dst)) return map_abreast(w, dst, kernel_LOG_SOFT_MAX);
+    return map_rows(w, dst, a, NULL, log_soft_max_row);
 }
 /* src: gradient of the loss, logits, labels. The labels of a row need not sum to 1. */
 static void cross_entropy_back_row(const ggml_tensor *t, const row_part *q, const float *x, const float *labels,

@@ -24,6 +24,10 @@ static bool is_flat(int n, const ggml_tensor *const *nodes) {
     }
     return true;
 }
+bool gg_chain_rows_fit(const ggml_tensor *t, const ggml_tensor *s) {
+    if (!is_contiguous(s) || (s->ne[0] != t->ne[0] && s->ne[0] != 1)) return false;
+    return gg_nrows(s) == 1 || !memcmp(s->ne + 1, t->ne + 1, 3 * sizeof *s->ne);
+}
 static const ggml_tensor *operand(const gg_link *l, int k) { return k ? l->node->src[k - 1] : l->node; }
 /* Kernels read some operands by the node. */
 static bool has_operand(const gg_link *l, int k) { return operand(l, k) && !(k && l->kernel.by_node >> (k - 1) & 1); }
@@ -32,15 +36,32 @@ void gg_chain_place(gg_chain *c) {
         for (int k = 0; k <= GG_CHAIN_SOURCES; k++)
             if (has_operand(l, k)) l->data[k] = operand(l, k)->data;
 }
+/* How many rows are computed together: as many as a tile holds, where operands can be repeated in the buffers. */
+static int64_t block_of(int n, const ggml_tensor *const *nodes, const gg_row_kernel *kernels) {
+    const int64_t ne0 = nodes[0]->ne[0], rows = gg_nrows(nodes[0]);
+    int repeated = 0;
+    for (int i = 0; i < n; i++) {
+        if (kernels[i].row || !is_contiguous(nodes[i])) return 1;
+        for (int k = 0; k < GG_CHAIN_SOURCES; k++) {
+            const ggml_tensor *const s = nodes[i]->src[k];
+            if (!s) continue;
+            if (!gg_chain_rows_fit(nodes[i], s)) return 1;
+            repeated += !gg_same_shape(s, nodes[i]);
+        }
+    }
+    return ne0 && repeated <= GG_CHAIN_FILLED ? gg_max(1, gg_min(GG_CHAIN_TILE / ne0, rows)) : 1;
+}
 gg_chain *gg_chain_new(int n, const ggml_tensor *const *nodes, const gg_row_kernel *kernels) {
     gg_chain *const c = gg_malloc(sizeof *c + (size_t)n * sizeof *c->links);
     if (!c) return NULL;
     int8_t filled = 0;
     bool whole = false;
-    for (int i = 0; i < n; i++) whole |= kernels[i].row != NULL;
+    for (int i = 0; i < n; i++) whole |= kernels[i].row || kernels[i].rows;
     const bool flat = !whole && is_flat(n, nodes);
-    *c = (gg_chain){.n = n, .whole = whole};
+    const int64_t block = flat ? 1 : block_of(n, nodes, kernels);
+    *c = (gg_chain){.n = n, .whole = whole, .block = block};
     memcpy(c->ne, nodes[0]->ne, sizeof c->ne);
+    if (block > 1) c->ne[1] = gg_nrows(nodes[0]), c->ne[2] = c->ne[3] = 1;
     if (flat) c->ne[0] = gg_nelements(nodes[0]), c->ne[1] = c->ne[2] = c->ne[3] = 1;
     for (int i = 0; i < n; i++) {
         gg_link *const l = &c->links[i];
@@ -49,8 +70,10 @@ gg_chain *gg_chain_new(int n, const ggml_tensor *const *nodes, const gg_row_kern
             const ggml_tensor *const t = operand(l, k);
             l->filled[k] = -1;
             if (!has_operand(l, k)) continue;
-            if ((flat ? gg_nelements(t) : t->ne[0]) != c->ne[0]) l->filled[k] = filled++;
+            if ((flat ? gg_nelements(t) : t->ne[0]) != c->ne[0] || (block > 1 && !gg_same_shape(t, nodes[i])))
+                l->filled[k] = filled++;
             for (int d = 0; d < 3; d++) l->nb[k][d] = flat || t->ne[d + 1] == 1 ? 0 : t->nb[d + 1];
+            if (block > 1) l->nb[k][0] = gg_nrows(t) == 1 ? 0 : (size_t)t->ne[0] * sizeof(float);
         }
     }
     gg_chain_place(c);
@@ -78,6 +101,7 @@ static void fill_constants(const gg_chain *c, int64_t n, buffer *filled) {
 }
 static void compute(const gg_link *l, float *const *p, int64_t n, const place *at) {
     if (l->kernel.row) l->kernel.row(l->node, p, at->i[0], at->i[1]);
+    else if (l->kernel.rows) l->kernel.rows(l->node, p, 1);
     else l->kernel.tile(p, n, false, l->node->op_params);
 }
 /* Computes n elements of each node; follows: the tile before is of the same row, whose elements the buffers hold. */
@@ -95,6 +119,40 @@ static void run_tile(const gg_chain *c, const place *at, int64_t n, bool follows
         }
         compute(l, p, n, at);
     }
+}
+/* The rows of an operand that has one for all of them, or one element for each. */
+static GG_VECTORS void fill_rows(float *y, const float *x, int64_t n, int64_t rows, bool elements) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < n; i++) y[r * n + i] = x[elements ? r : i];
+}
+/* Rows of few elements, many of them: a block at a time. */
+static int run_blocks(const gg_work *w, const gg_chain *c) {
+    _Alignas(64) buffer filled[GG_CHAIN_FILLED];
+    const int64_t n = c->ne[0], rows = c->ne[1], block = c->block;
+    const gg_link *const end = c->links + c->n;
+    for (const gg_link *l = c->links; l < end; l++)
+        for (int k = 1; k <= GG_CHAIN_SOURCES; k++)
+            if (l->filled[k] >= 0 && !varies(l, k)) {
+                if (operand(l, k)->ne[0] == 1) fill(filled[l->filled[k]], *l->data[k], block * n);
+                else fill_rows(filled[l->filled[k]], l->data[k], n, block, false);
+            }
+    for (int64_t u, last; gg_claim_chunk(w, gg_ceil_div(rows, block), 4, &u, &last);)
+        for (; u < last; u++) {
+            const int64_t r = u * block, m = gg_min(block, rows - r);
+            for (const gg_link *l = c->links; l < end; l++) {
+                float *p[1 + GG_CHAIN_SOURCES];
+                for (int k = 0; k <= GG_CHAIN_SOURCES; k++) {
+                    p[k] = l->data[k] ? (float *)((char *)l->data[k] + (size_t)r * l->nb[k][0]) : NULL;
+                    if (l->filled[k] < 0) continue;
+                    float *const y = filled[l->filled[k]];
+                    if (varies(l, k)) fill_rows(y, p[k], n, m, true);
+                    p[k] = y;
+                }
+                if (l->kernel.rows) l->kernel.rows(l->node, p, m);
+                else l->kernel.tile(p, m * n, false, l->node->op_params);
+            }
+        }
+    return GGML_STATUS_SUCCESS;
 }
 static int run_rows(const gg_work *w, const gg_chain *c) {
     _Alignas(64) buffer filled[GG_CHAIN_FILLED];
@@ -122,7 +180,7 @@ static void run_single(const gg_chain *c) {
 int gg_chain_run(const gg_work *w, ggml_tensor *last) {
     (void)last;
     int64_t begin, end;
-    if (!w->chain->single) return run_rows(w, w->chain);
+    if (!w->chain->single) return w->chain->block > 1 ? run_blocks(w, w->chain) : run_rows(w, w->chain);
     if (gg_claim_chunk(w, 1, 1, &begin, &end)) run_single(w->chain);
     return GGML_STATUS_SUCCESS;
 }

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 /* On one thread, nodes of fewer elements than SMALLEST gain less by a chain than it takes to make it once. MANY rows of
- * fewer than SHORT elements take less time node by node, unless all of a chain is one row. */
+ * fewer than SHORT elements take less time node by node, unless a chain computes many of them together. */
 enum { WINDOW = 8, SMALLEST = 256, SHORT = 64, MANY = 64 };
 
 static _Atomic bool enabled = true;
@@ -207,12 +207,14 @@ static bool fit_together(const fusing *f, int j, int i) {
             if (clashes(&v[a], &v[b])) return false;
     return true;
 }
+static bool has_kernel(gg_row_kernel k) { return k.tile || k.row || k.rows; }
 /* Fills in the kernel and the operands of a member, if its node can be part of a chain. */
 static void examine_operands(member *m, const gg_kernels *k) {
     const ggml_tensor *const t = m->node;
     const gg_row_kernel kernel = k->rows[t->op] ? k->rows[t->op](t) : (gg_row_kernel){.tile = NULL};
-    if ((!kernel.tile && !kernel.row) || t->type != GGML_TYPE_F32 || !packed_rows(t) || !elements_apart(t)) return;
-    bool flat = !kernel.row && gg_contiguous(t);
+    if (!has_kernel(kernel) || t->type != GGML_TYPE_F32 || !packed_rows(t) || !elements_apart(t)) return;
+    const bool many = t->ne[0] < SHORT && gg_nrows(t) >= MANY;
+    if (many && (kernel.row || !gg_contiguous(t))) return;
     m->at[0] = m->results = m->all = span_of(t);
     for (int i = 1; i <= GG_CHAIN_SOURCES; i++) m->at[i] = (span){0, 0};
     for (int i = GG_CHAIN_SOURCES; i < GGML_MAX_SRC; i++)
@@ -225,13 +227,13 @@ static void examine_operands(member *m, const gg_kernels *k) {
             return;
         for (int d = 0; d < 4; d++)
             if (s->ne[d] != t->ne[d] && s->ne[d] != 1 && !(kernel.by_node & bit)) return;
-        if (!(kernel.by_node & bit) && s->ne[0] != t->ne[0] && (kernel.row || ++m->filled > GG_CHAIN_FILLED)) return;
+        if (many && !gg_chain_rows_fit(t, s)) return;
+        const bool repeated = s->ne[0] != t->ne[0] || (many && !gg_same_shape(s, t));
+        if (!(kernel.by_node & bit) && repeated && (!kernel.tile || ++m->filled > GG_CHAIN_FILLED)) return;
         m->at[i + 1] = span_of(s), m->all = hull(m->all, m->at[i + 1]);
         if (clash(m, 0, m, i + 1)) return;
-        flat &= gg_nelements(s) == 1 || (gg_same_shape(s, t) && gg_contiguous(s));
     }
-    if (!flat && t->ne[0] < SHORT && gg_nrows(t) >= MANY) return;
-    m->kernel = kernel, m->whole = kernel.row != NULL;
+    m->kernel = kernel, m->whole = kernel.tile == NULL;
 }
 /* Whether a step can be part of a chain. Most are asked only if another one uses what they compute. */
 static bool chains(const fusing *f, int i) {
@@ -240,7 +242,7 @@ static bool chains(const fusing *f, int i) {
         m->examined = true, m->n = 1, m->filled = 0, m->whole = false, m->cost = (double)f->plan->steps[i].cost;
         examine_operands(m, f->plan->request.kernels);
     }
-    return m->kernel.tile || m->kernel.row;
+    return has_kernel(m->kernel);
 }
 /* Whether the chain that ends with step j may be computed after the steps between it and step i. */
 static bool may_wait(const fusing *f, int j, int i) {

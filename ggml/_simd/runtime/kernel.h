@@ -67,11 +67,15 @@ enum {
 typedef void (*gg_tile_fn)(float *const *p, int64_t n, bool stream, const void *params);
 /* Computes the row of a node with indices i1 and i2: p[0] is the result, p[k + 1] the row of source k, or NULL. */
 typedef void (*gg_row_fn)(const ggml_tensor *node, float *const *p, int64_t i1, int64_t i2);
-/* What computes row r of a node's result from row r of its operands: `tile` any part of the row, `row` all of it. At
- * most one of them is set. Operands are f32; `row` may make exceptions (bit k: source k). */
+/* The same for several rows, which lie beside each other in each operand. */
+typedef void (*gg_rows_fn)(const ggml_tensor *node, float *const *p, int64_t rows);
+/* What computes row r of a node's result from row r of its operands: `tile` any part of the row, `row` all of it,
+ * `rows` any number of rows, wherever they are in the tensor. At most one of them is set. Operands are f32; `row` may
+ * make exceptions (bit k: source k). */
 typedef struct gg_row_kernel {
     gg_tile_fn tile;
     gg_row_fn row;
+    gg_rows_fn rows;
     uint8_t f16;                    /* the row is one of f16 */
     uint8_t by_node;                /* it reads elements of the source by itself: any shape */
 } gg_row_kernel;

@@ -2,9 +2,9 @@
  *
  * FUSED_ROWS(NAME, family): operation NAME computes each row of its result from the same row of its operands. Nodes of
  * these operations, of one shape, that use each other's results form a chain: runtime/chain.c computes all of them for
- * one row, or one tile of it, before it goes on to the next, so that each finds its operand in the first cache, and no
- * thread waits in between. `rows_NAME(node)` in ops/family.h returns what the kernel of the operation computes rows
- * with, or nothing where the parameters of the node do not permit it. Examples of chains:
+ * one row, one tile of it, or some short rows, before it goes on to the next, so that each finds its operand in the
+ * first cache, and no thread waits in between. `rows_NAME(node)` in ops/family.h returns what the kernel of the
+ * operation computes rows with, or nothing where the parameters of the node do not permit it. Examples of chains:
  *     RMS_NORM MUL, RMS_NORM MUL ADD, ADD RMS_NORM MUL    norms with their weights, behind the sum of a residual
  *     NORM MUL ADD                                        layer norm
  *     ADD ADD, ADD UNARY                                  sums, a bias and an activation

@@ -15,8 +15,6 @@ from .index import place_of_max
 from .pool import norm_of
 from .shape import padded, parameter
 
-WIDE = 256  # elements of a row from which its logarithms are one node
-
 
 @rule("Softmax", "LogSoftmax", "Hardmax", on_floats=True)
 def softmax(b, node, x):
@@ -42,7 +40,7 @@ def softmax_of(b, op, x):
 def log_softmax(b, x, axis):
     """The logarithm of the softmax over an axis."""
     x = b.contiguous(x)
-    if axis % len(x.shape) == len(x.shape) - 1 and x.shape[axis] >= WIDE and count(x.shape):
+    if axis % len(x.shape) == len(x.shape) - 1 and count(x.shape):
         return b.with_shape(ggml.ext.log_soft_max(b.ctx, x.t), x.shape, x)
     x = b.sub(x, b.reduce_max(x, [axis], True))
     return b.sub(x, b.unary(ggml.ggml_log, b.reduce_sum(b.unary(ggml.ggml_exp, x), [axis], True)))
