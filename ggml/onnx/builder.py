@@ -266,7 +266,7 @@ class Builder(Layout):
             first, end = runs[0][0], runs[0][-1] + 1
             n, inner = count(x.shape[first:end]), count(x.shape[end:])
             if n and inner >= TOGETHER:
-                operand = self.contiguous(self.reshape(x, (count(x.shape[:first]), n, inner))).t
+                operand = self.table(self.reshape(x, (count(x.shape[:first]), n, inner))).t
                 t = self.compiled(1, count(x.shape) // n, SMALLEST, count(x.shape) >= SHARED, operand)
                 return self.reduced(t, x, axes, keep, bounds=x.bounds)
         top = self.reduce_max(self.negative(self.as_float(x)), axes, keep)
