@@ -72,8 +72,7 @@ static CONV_ONCE bool channels_fits(const conv_plan *p, void *part) {
     /* images that may be joined, if tiles would waste a twentieth of their sums on no channel and no position */
     const int64_t rest = places % CHANNELS_N, last = rest > CHANNELS_FEW ? CHANNELS_N : CHANNELS_FEW;
     const int64_t sums = n * (places - rest + (rest ? last : 0));
-    patches joined = *v;
-    if (20 * g->n * places < 19 * sums && shifted_joins(g, &joined)) return false;
+    if (20 * g->n * places < 19 * sums && shifted_short(g, v)) return false;
     *s = (channels){.vectors = n / VW};
     for (int i = 0; i < 2; i++) {
         const int64_t extent = (ax[i].out - 1) * ax[i].stride + patch_extent(&ax[i]) + 1;

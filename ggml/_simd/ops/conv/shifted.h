@@ -78,14 +78,16 @@ static inline int64_t shifted_together(int64_t k) {
     return gg_min(gg_max(SHIFTED_PACKED_FLOATS / (k * SHIFTED_LANES), 1), SHIFTED_TOGETHER);
 }
 
-/* Small images of one dimension become the rows of one image, as whole vectors of an image would be few. */
-static bool shifted_joins(const gemm *g, patches *v) {
-    patch_axis *const y = &v->ax[1];
-    if (y->in != 1 || y->out != 1 || y->taps != 1 || y->base || v->n < 2 || v->tail.added) return false;
-    if (v->ax[0].out < 1 || v->ax[0].out > SHIFTED_SMALL || g->n > SHIFTED_RESULTS / v->ax[0].out) return false;
-    *y = (patch_axis){.in = v->n, .out = v->n, .taps = 1, .stride = 1, .dilation = 1};
+/* Small images of one dimension, several of them. */
+static bool shifted_short(const gemm *g, const patches *v) {
+    const patch_axis *const x = &v->ax[0], *const y = &v->ax[1];
+    return y->in == 1 && y->out == 1 && y->taps == 1 && !y->base && v->n > 1 && x->out > 0 && x->out <= SHIFTED_SMALL
+        && g->n <= SHIFTED_RESULTS / x->out;
+}
+/* They become the rows of one image, as whole vectors of an image would be few. */
+static void shifted_join(patches *v) {
+    v->ax[1] = (patch_axis){.in = v->n, .out = v->n, .taps = 1, .stride = 1, .dilation = 1};
     v->nb[1] = v->nb_n, v->to[1] = v->to_n, v->n = 1;
-    return true;
 }
 
 /* An image of whole vectors whose positions are the elements of a channel has vectors for rows: any of them may begin a
@@ -150,7 +152,10 @@ static CONV_ONCE bool shifted_fits(const conv_plan *p, void *part) {
     const int nth = p->threads;
     shifted *const s = part;
     patches *const v = &s->seen;
-    *v = p->product.seen, s->apart = shifted_joins(g, v);
+    *v = p->product.seen;
+    const bool many = shifted_short(g, v);
+    s->apart = many && !v->tail.added;
+    if (s->apart) shifted_join(v);
     const patch_axis *ax = v->ax;
     if (g->k < 1 || g->n < 1 || g->b.pack != pack_along_k || !gg_is_float(g->b.type) || v->n < 1) return false;
     if (ax[0].out < 1 || ax[1].out < 1 || ax[2].out != 1 || ax[2].taps != 1 || ax[2].base) return false;
@@ -182,7 +187,8 @@ static CONV_ONCE bool shifted_fits(const conv_plan *p, void *part) {
     if (s->strips > 1) s->strips = gg_min(gg_ceil_div(s->strips, nth) * nth, ax[1].out);
     const int64_t rest = ax[0].out * ax[1].out % VW;    /* of an image that more threads do not divide either */
     const int64_t bound = g->k < SHIFTED_REST_K ? gg_min(SHIFTED_REST, 1) : SHIFTED_REST;
-    s->rest = most == 1 && s->strips == 1 && rest <= bound ? rest : 0;
+    /* images that may be joined have none: sums have the same bits where another tensor is added, and they are not */
+    s->rest = !many && most == 1 && s->strips == 1 && rest <= bound ? rest : 0;
     if (s->strips == 1 && !s->rest) s->strips = shifted_parts(v, g, nth);
     s->rows = gg_ceil_div(ax[1].out, s->strips);
     s->plane = (s->rows + s->halo) * ax[0].out;
