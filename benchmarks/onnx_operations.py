@@ -121,6 +121,44 @@ def convolved(x, dilation, taps=3):
     return one("Conv", x, w, constants=(1,), dilations=[dilation])
 
 
+def transposed(taps, **attrs):
+    """A transposed convolution of 64 channels to 32 with a stride of 2."""
+    w = 0.1 * np.random.default_rng(8).standard_normal((64, 32, taps, taps)).astype(np.float32)
+    x = np.random.default_rng(9).standard_normal((1, 64, 32, 32)).astype(np.float32)
+    return one("ConvTranspose", x, w, constants=(1,), strides=[2, 2], pads=[1] * 4, **attrs)
+
+
+def sampled(**attrs):
+    """Planes at as many random places as they have elements."""
+    places = np.random.default_rng(10).uniform(-1, 1, (1, 64, 64, 2)).astype(np.float32)
+    return one("GridSample", PLANES, places, **attrs)
+
+
+def suppressed(boxes, classes, least):
+    """Boxes of random sizes and scores, of which at most 100 of each class stay."""
+    random = np.random.default_rng(11)
+    corner = random.random((1, boxes, 2)).astype(np.float32)
+    size = (0.2 * random.random((1, boxes, 2))).astype(np.float32)
+    places, scores = np.concatenate([corner, corner + size], 2), random.random((1, classes, boxes)).astype(np.float32)
+    numbers = np.array([100]), np.array([0.5], np.float32), np.array([least], np.float32)
+    return one("NonMaxSuppression", places, scores, *numbers, kind=I64, constants=(2, 3, 4))
+
+
+def normalised(width):
+    """LayerNormalization of 1,000 rows."""
+    w, b = np.random.default_rng(12).standard_normal((2, width)).astype(np.float32)
+    return one("LayerNormalization", rows(width), w, b, constants=(1, 2))
+
+
+def rows(width):
+    return np.random.default_rng(13).standard_normal((1000, width)).astype(np.float32)
+
+
+def picked():
+    """Elements of each column at random places."""
+    return one("GatherElements", MATRIX, np.random.default_rng(14).integers(0, 256, MATRIX.shape), axis=0)
+
+
 def copied():
     """Sums with a constant and with three of its copies."""
     nodes = [helper.make_node("Identity", ["c"], [f"c{i}"]) for i in range(3)]
@@ -155,6 +193,21 @@ CASES = {
     "Conv, dilation of 2,048, 104 positions": lambda: convolved(SOUND, 2048),
     "Conv, dilation of 4, 4,192 positions": lambda: convolved(SOUND, 4),
     "Conv, dilation of 16, 8 positions": lambda: convolved(SOUND[:, :, :40].copy(), 16),
+    "ConvTranspose, 3x3, 64 channels of 32x32": lambda: transposed(3, output_padding=[1, 1]),
+    "ConvTranspose, 4x4, 64 channels of 32x32": lambda: transposed(4),
+    "GridSample, 32x64x64": sampled,
+    "GridSample, nearest, 32x64x64": lambda: sampled(mode="nearest"),
+    "NonMaxSuppression of 500 boxes, 3 classes": lambda: suppressed(500, 3, 0.5),
+    "NonMaxSuppression of 8,400 boxes, 80 classes": lambda: suppressed(8400, 80, 0.99),
+    "GatherElements, 256x1024": picked,
+    "LayerNormalization of 1,000 rows of 30": lambda: normalised(30),
+    "LayerNormalization of 1,000 rows of 64": lambda: normalised(64),
+    "Softmax of 1,000 rows of 30": lambda: one("Softmax", rows(30)),
+    "LogSoftmax of 1,000 rows of 64": lambda: one("LogSoftmax", rows(64)),
+    "ReduceMin of 1,000 rows of 64, down": lambda: one("ReduceMin", rows(64), np.array([0]), constants=(1,)),
+    "ReduceMax of integers, 1,000 rows of 64": lambda: one(
+        "ReduceMax", (1000 * rows(64)).astype(np.int64), np.array([1]), kind=I64, constants=(1,)
+    ),
     "Sum with copies of a constant": copied,
     "10 nodes of 16 elements": lambda: chain(10),
     "50 nodes of 16 elements": lambda: chain(50),

@@ -187,8 +187,10 @@ static CONV_ONCE bool shifted_fits(const conv_plan *p, void *part) {
     if (s->strips > 1) s->strips = gg_min(gg_ceil_div(s->strips, nth) * nth, ax[1].out);
     const int64_t rest = ax[0].out * ax[1].out % VW;    /* of an image that more threads do not divide either */
     const int64_t bound = g->k < SHIFTED_REST_K ? gg_min(SHIFTED_REST, 1) : SHIFTED_REST;
-    /* images that may be joined have none: sums have the same bits where another tensor is added, and they are not */
-    s->rest = !many && most == 1 && s->strips == 1 && rest <= bound ? rest : 0;
+    /* small images have none, nor have those that may be joined: their sums have the same bits in any layout, and where
+     * another tensor is added */
+    const bool exact = many || ax[0].out * ax[1].out < 2 * VW;
+    s->rest = !exact && most == 1 && s->strips == 1 && rest <= bound ? rest : 0;
     if (s->strips == 1 && !s->rest) s->strips = shifted_parts(v, g, nth);
     s->rows = gg_ceil_div(ax[1].out, s->strips);
     s->plane = (s->rows + s->halo) * ax[0].out;
