@@ -1,4 +1,4 @@
-"""All steps of an LSTM or a GRU as one node of a graph.
+"""All steps of an LSTM, a GRU or an RNN as one node of a graph.
 
 As single nodes, a step of so few numbers takes longer to make, and to hand to threads, than to compute; and a graph of
 as many steps as there are serves sequences of one length only. Tasks share the rows of the batch and the directions. A
@@ -58,23 +58,41 @@ cdef enum:
     MOST = 512          # elements of a state
 
 cdef enum Kind:
-    LSTM, GRU, GRU_RESET_AFTER
+    LSTM, GRU, GRU_RESET_AFTER, RNN
 
 
 cdef int64_t count(const ggml_tensor *t) noexcept nogil:
     return t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3]
 
 
-cdef void lstm_step(float *g, const float *r, const float *h, float *c, float *out, size_t n,
+cdef void add_scaled(float *y, const float *x, const float *factors, size_t n) noexcept nogil:
+    cdef size_t i
+    for i in range(n):
+        y[i] += factors[i] * x[i]
+
+
+cdef void lstm_step(float *g, const float *r, const float *h, float *c, const float *peepholes, float *out, size_t n,
                     bint back) noexcept nogil:
-    """A step of one sequence: g are the gates i, o, f, c of the inputs, which are overwritten."""
+    """A step of one sequence: g are the gates i, o, f, c of the inputs, which are overwritten.
+
+    peepholes: factors of c for i, o and f, or NULL; o takes the new c.
+    """
     cdef size_t i
     gg_add_product(g, h, r, n, 4 * n, 4 * n, back)
-    gg_sigmoid(g, 3 * n)
+    if peepholes != NULL:
+        add_scaled(g, c, peepholes, n)
+        add_scaled(g + 2 * n, c, peepholes + 2 * n, n)
+        gg_sigmoid(g, n)
+        gg_sigmoid(g + 2 * n, n)
+    else:
+        gg_sigmoid(g, 3 * n)
     gg_tanh(g + 3 * n, n)
     for i in range(n):
         c[i] = g[2 * n + i] * c[i] + g[i] * g[3 * n + i]
         out[i] = c[i]
+    if peepholes != NULL:
+        add_scaled(g + n, c, peepholes + n, n)
+        gg_sigmoid(g + n, n)
     gg_tanh(out, n)
     for i in range(n):
         out[i] *= g[n + i]
@@ -104,39 +122,56 @@ cdef void gru_step(float *g, const float *r, const float *h, const float *bias, 
         out[i] = g[2 * n + i] + g[i] * (h[i] - g[2 * n + i])
 
 
+cdef void rnn_step(float *g, const float *r, const float *h, float *out, size_t n, bint back) noexcept nogil:
+    """The same of an RNN, which has one gate."""
+    gg_add_product(g, h, r, n, n, n, back)
+    gg_tanh(g, n)
+    memcpy(out, g, n * sizeof(float))
+
+
 cdef void run(ggml_tensor *dst, int ith, int nth, const int32_t *data, Kind kind) noexcept nogil:
     """All steps. The operands are contiguous and F32:
 
     gates (steps, batch, directions, gates * n) of the inputs; r (directions, n, gates * n), transposed; h (directions,
-    batch, n); then c, which is like h (LSTM), or a bias (directions, gates * n). The result has a row of the states
-    (directions, batch, n) for each step, one of the last states, and for an LSTM one of the last c. The second
-    direction goes from the last step to the first one, and so does a single one if data is not 0. Tensors that do not
-    fit are left alone.
+    batch, n); then c, which is like h, and peepholes (directions, 3 * n), if there are any (LSTM), or a bias
+    (directions, gates * n) (GRU). The result has a row of the states (directions, batch, n) for each step, one of the
+    last states, and for an LSTM one of the last c. The second direction goes from the last step to the first one, and
+    so does a single one if data is not 0. Tensors that do not fit are left alone.
     """
     cdef const ggml_tensor *gates = dst.src[0]
     cdef const ggml_tensor *r = dst.src[1]
     cdef const ggml_tensor *h = dst.src[2]
     cdef const ggml_tensor *more = dst.src[3]
-    cdef int64_t n = h.ne[0], wide = (4 if kind == LSTM else 3) * n, batch = h.ne[1], directions = h.ne[2] * h.ne[3]
+    cdef const ggml_tensor *peepholes = dst.src[4]
+    cdef int64_t n = h.ne[0], wide = (4 if kind == LSTM else 1 if kind == RNN else 3) * n, batch = h.ne[1]
+    cdef int64_t directions = h.ne[2] * h.ne[3]
+    cdef const float *own = NULL
+    cdef const float *factors = NULL
     cdef int64_t rows = batch * directions, steps = dst.ne[1] - 1 - (kind == LSTM), d, b
     cdef int turn = -1
     cdef bint fits = 0 < n <= MOST and steps > 0 and count(gates) == steps * rows * wide
     fits = fits and count(r) == directions * n * wide and count(dst) == dst.ne[1] * rows * n
-    fits = fits and count(more) == (rows * n if kind == LSTM else directions * wide)
+    if kind != RNN:
+        fits = fits and more != NULL and count(more) == (rows * n if kind == LSTM else directions * wide)
+    fits = fits and (peepholes == NULL or count(peepholes) == directions * 3 * n)
     if not fits:
         return
     for d in range(directions):
         for b in range(batch):
             turn = turn + 1 if turn + 1 < nth else 0
             if turn == ith:
+                if kind != RNN:
+                    own = <const float *>more.data + ((d * batch + b) * n if kind == LSTM else d * wide)
+                if peepholes != NULL:
+                    factors = <const float *>peepholes.data + d * 3 * n
                 run_row(rows, steps, n, wide, <const float *>gates.data + (b * directions + d) * wide,
                         <const float *>r.data + d * n * wide, <const float *>h.data + (d * batch + b) * n,
-                        <const float *>more.data + ((d * batch + b) * n if kind == LSTM else d * wide),
-                        <float *>dst.data + (d * batch + b) * n, kind, d == 1 or data[0] != 0)
+                        own, factors, <float *>dst.data + (d * batch + b) * n, kind, d == 1 or data[0] != 0)
 
 
 cdef void run_row(int64_t rows, int64_t steps, int64_t n, int64_t wide, const float *gates, const float *r,
-                  const float *before, const float *more, float *y, Kind kind, bint backwards) noexcept nogil:
+                  const float *before, const float *more, const float *peepholes, float *y, Kind kind,
+                  bint backwards) noexcept nogil:
     """The steps of one sequence in one direction, whose entries begin at the pointers; rows: sequences of a step."""
     cdef float[4 * MOST] g
     cdef float *c = y + (steps + 1) * rows * n
@@ -149,7 +184,9 @@ cdef void run_row(int64_t rows, int64_t steps, int64_t n, int64_t wide, const fl
         memcpy(g, gates + place * wide, wide * sizeof(float))
         out = y + place * n
         if kind == LSTM:
-            lstm_step(g, r, before, c, out, n, t & 1)
+            lstm_step(g, r, before, c, peepholes, out, n, t & 1)
+        elif kind == RNN:
+            rnn_step(g, r, before, out, n, t & 1)
         else:
             gru_step(g, r, before, more, out, n, kind == GRU_RESET_AFTER, t & 1)
         before = out
@@ -168,9 +205,14 @@ cdef void run_gru_reset_after(ggml_tensor *dst, int ith, int nth, void *data) no
     run(dst, ith, nth, <const int32_t *>data, GRU_RESET_AFTER)
 
 
+cdef void run_rnn(ggml_tensor *dst, int ith, int nth, void *data) noexcept nogil:
+    run(dst, ith, nth, <const int32_t *>data, RNN)
+
+
 LARGEST = MOST
 FUNCTIONS = {  # addresses for ggml.ext.compiled
     "LSTM": <uintptr_t>&run_lstm,
     "GRU": <uintptr_t>&run_gru,
     "GRU, reset after": <uintptr_t>&run_gru_reset_after,
+    "RNN": <uintptr_t>&run_rnn,
 }

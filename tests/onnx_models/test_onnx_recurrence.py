@@ -15,7 +15,7 @@ import ggml.onnx  # noqa: E402
 from ggml.onnx.rules import recurrent  # noqa: E402
 
 STEPS, INPUTS = 6, 5
-KINDS = {"LSTM": 4, "GRU": 3, "GRU, reset after": 3}
+KINDS = {"RNN": 1, "LSTM": 4, "LSTM, peepholes": 4, "GRU": 3, "GRU, reset after": 3}
 
 
 def network(kind, hidden, batch, directions, bias, states):
@@ -36,6 +36,9 @@ def network(kind, hidden, batch, directions, bias, states):
         attrs["linear_before_reset"] = int(kind != "GRU")
     outputs = ["y", "last", "cell"][: 3 if op == "LSTM" else 2]
     operands = ["x", "w", "r", "b" if bias else "", "", *names]
+    if kind == "LSTM, peepholes":
+        constants["p"] = 3 * numbers(directions, 3 * hidden)
+        operands = [*operands, *[""] * (7 - len(operands)), "p"]
     return model_of([node(op, operands, outputs, **attrs)], inputs, outputs, constants), inputs
 
 

@@ -145,7 +145,7 @@ def is_one_node(b, node, r, steps, batch):
     Products of many rows take less time as nodes, and so does one step. Compiled code reads the weights for each row,
     with one thread for each direction: large ones for one row only, and where no other threads could help.
     """
-    plain = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}.get(node.op)
+    plain = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}.get(node.op)
     given = node.attr("activations")
     other = node.attr("clip") or node.attr("input_forget", 0) or b.trains or not isinstance(r, Known)
     if not plain or other or given and given != plain * r.shape[0]:
@@ -155,7 +155,7 @@ def is_one_node(b, node, r, steps, batch):
     return bool(batch <= BATCH and steps > 1 and hidden <= (recurrence.LARGEST if alone else NEAR))
 
 
-def whole(b, node, x, w, r, bias, state):
+def whole(b, node, x, w, r, bias, state, peephole):
     """All steps of all directions as one node: the results of the operator."""
     (steps, batch, inputs), (directions, wide, hidden) = x.shape, r.shape
     kind, after = node.op, node.op == "GRU" and node.attr("linear_before_reset", 0)
@@ -168,7 +168,8 @@ def whole(b, node, x, w, r, bias, state):
         kind += ", reset after" if after else ""
         more = b.full((directions, wide), 0, F32) if bias is None else b.slice(bias, -1, wide, wide)
     size, lines = directions * batch * hidden, steps + ends
-    operands = [b.contiguous(v).t for v in (gates, b.move(r, -1, -2), h, more)]
+    others = {"RNN": [], "LSTM": [more, peephole]}.get(node.op, [more])
+    operands = [b.contiguous(v).t for v in (gates, b.move(r, -1, -2), h, *others) if v is not None]
     backwards = np.array([directions == 1 and node.attr("direction", "forward") == "reverse"], np.int32)
     t = b.compiled(size, lines, recurrence.FUNCTIONS[kind], True, *operands, data=backwards)
     y = Tensor(t, (lines, size), F32)
@@ -208,8 +209,10 @@ def recurrent(b, node, x, w, r, bias=None, lengths=None, h0=None, c0=None, peeph
     ends = b.ints(lengths, [])
     lengths = None if all(n >= steps for n in ends) else np.array([int(n) for n in ends])
     state = [b.full((directions, batch, hidden), 0, F32) if v is None else v for v in (h0, c0)]
-    if lengths is None and not (peephole or scales) and is_one_node(b, node, r, steps, batch):
-        y, *state = whole(b, node, x, w, r, bias, state)
+    if peephole is not None and tuple(peephole.shape) != (directions, 3 * hidden):
+        raise ValueError(f"the peephole weights have the shape {list(peephole.shape)}: need {[directions, 3 * hidden]}")
+    if lengths is None and not scales and is_one_node(b, node, r, steps, batch):
+        y, *state = whole(b, node, x, w, r, bias, state, peephole)
         if batch_first:
             y, *state = b.transpose(y, (2, 0, 1, 3)), *(b.transpose(v, (1, 0, 2)) for v in state)
         return y, *state
