@@ -156,7 +156,8 @@ def rows(width):
 
 def picked():
     """Elements of each column at random places."""
-    return one("GatherElements", MATRIX, np.random.default_rng(14).integers(0, 256, MATRIX.shape), axis=0)
+    x = MATRIX.reshape(16, -1)
+    return one("GatherElements", x, np.random.default_rng(14).integers(0, 16, x.shape), axis=0)
 
 
 def copied():
@@ -199,7 +200,7 @@ CASES = {
     "GridSample, nearest, 32x64x64": lambda: sampled(mode="nearest"),
     "NonMaxSuppression of 500 boxes, 3 classes": lambda: suppressed(500, 3, 0.5),
     "NonMaxSuppression of 8,400 boxes, 80 classes": lambda: suppressed(8400, 80, 0.99),
-    "GatherElements, 256x1024": picked,
+    "GatherElements, 16x16384": picked,
     "LayerNormalization of 1,000 rows of 30": lambda: normalised(30),
     "LayerNormalization of 1,000 rows of 64": lambda: normalised(64),
     "Softmax of 1,000 rows of 30": lambda: one("Softmax", rows(30)),

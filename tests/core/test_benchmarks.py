@@ -135,14 +135,14 @@ def test_images_measures_both_types(tmp_path):
 
 
 def test_operations_are_those_of_onnx(load):
-    """onnx_operations.py; the reference takes minutes for a Resize."""
+    """onnx_operations.py; the reference takes minutes for a Resize, and half a minute for a GridSample."""
     import numpy as np
 
     reference = pytest.importorskip("onnx.reference")
     import ggml.onnx
 
     operations = load("onnx_operations")
-    cases = {name: make for name, make in operations.CASES.items() if not name.startswith("Resize")}
+    cases = {name: make for name, make in operations.CASES.items() if not name.startswith(("Resize", "GridSample"))}
     assert len(cases) > 20
     for name, make in cases.items():
         nodes, given, kept, outputs = make()
