@@ -98,49 +98,55 @@ cdef extern from *:
         *hi = most;
     }
 
-    // The largest elements, or the smallest, along an axis of `columns` of x (n entries, `inner` from one to the
-    // next), or NaN; or those of rows, where inner is 1, GG_SIDE elements side by side. The smallest are the
-    // largest of the numbers in reverse order: with all bits flipped, or negative.
-    enum { GG_SIDE = 16 };
+    // The largest elements, or the smallest, or NaN: the smallest are the largest of the numbers in reverse order, with
+    // all bits flipped, or negative.
     #define GG_LARGER(v, m) (((v) > (m)) | ((v) != (v)) ? (v) : (m))
-    #define GG_EXTREMES(NAME, TYPE, TURN, SAME, REVERSE)                                                               \
-        GG_VECTORS static void NAME(TYPE *restrict y, const TYPE *restrict x, size_t rows, size_t n, size_t inner,     \
-                                    size_t columns, int smallest) {                                                    \
+    // Along an axis of n entries, `inner` from one to the next, of `columns` of them
+    #define GG_EXTREMES_DOWN(NAME, TYPE, TURN, SAME, REVERSE)                                                          \
+        GG_VECTORS static void NAME(TYPE *restrict y, const TYPE *restrict x, size_t n, size_t inner, size_t columns,  \
+                                    int smallest) {                                                                    \
             const TYPE turn = smallest ? REVERSE : SAME;                                                               \
-            if (inner > 1) {                                                                                           \
-                for (size_t k = 0; k < columns; k++) y[k] = x[k] TURN turn;                                            \
-                for (size_t j = 1; j < n; j++) {                                                                       \
-                    const TYPE *restrict row = x + j * inner;                                                          \
-                    for (size_t k = 0; k < columns; k++) {                                                             \
-                        const TYPE v = row[k] TURN turn, m = y[k];                                                     \
-                        y[k] = GG_LARGER(v, m);                                                                        \
-                    }                                                                                                  \
+            for (size_t k = 0; k < columns; k++) y[k] = x[k] TURN turn;                                                \
+            for (size_t j = 1; j < n; j++) {                                                                           \
+                const TYPE *restrict row = x + j * inner;                                                              \
+                for (size_t k = 0; k < columns; k++) {                                                                 \
+                    const TYPE v = row[k] TURN turn, m = y[k];                                                         \
+                    y[k] = GG_LARGER(v, m);                                                                            \
                 }                                                                                                      \
-                for (size_t k = 0; k < columns; k++) y[k] = y[k] TURN turn;                                            \
-            } else for (size_t r = 0; r < rows; r++, x += n) {                                                         \
-                TYPE best = x[0] TURN turn;                                                                            \
+            }                                                                                                          \
+            for (size_t k = 0; k < columns; k++) y[k] = y[k] TURN turn;                                                \
+        }
+    // Of rows of n integers, GG_SIDE side by side
+    enum { GG_SIDE = 16 };
+    #define GG_EXTREMES_OF_ROWS(NAME, TYPE)                                                                            \
+        GG_VECTORS static void NAME(TYPE *restrict y, const TYPE *restrict x, size_t rows, size_t n, int smallest) {   \
+            const TYPE turn = smallest ? -1 : 0;                                                                       \
+            for (size_t r = 0; r < rows; r++, x += n) {                                                                \
+                TYPE best = x[0] ^ turn;                                                                               \
                 size_t k = 1;                                                                                          \
                 if (n >= 2 * GG_SIDE) {                                                                                \
                     TYPE side[GG_SIDE];                                                                                \
-                    for (size_t l = 0; l < GG_SIDE; l++) side[l] = x[l] TURN turn;                                     \
+                    for (size_t l = 0; l < GG_SIDE; l++) side[l] = x[l] ^ turn;                                        \
                     for (k = GG_SIDE; k + GG_SIDE <= n; k += GG_SIDE)                                                  \
                         for (size_t l = 0; l < GG_SIDE; l++) {                                                         \
-                            const TYPE v = x[k + l] TURN turn, m = side[l];                                            \
-                            side[l] = GG_LARGER(v, m);                                                                 \
+                            const TYPE v = x[k + l] ^ turn, m = side[l];                                               \
+                            side[l] = v > m ? v : m;                                                                   \
                         }                                                                                              \
                     best = side[0];                                                                                    \
-                    for (size_t l = 1; l < GG_SIDE; l++) best = GG_LARGER(side[l], best);                              \
+                    for (size_t l = 1; l < GG_SIDE; l++) best = side[l] > best ? side[l] : best;                       \
                 }                                                                                                      \
                 for (; k < n; k++) {                                                                                   \
-                    const TYPE v = x[k] TURN turn;                                                                     \
-                    best = GG_LARGER(v, best);                                                                         \
+                    const TYPE v = x[k] ^ turn;                                                                        \
+                    best = v > best ? v : best;                                                                        \
                 }                                                                                                      \
-                y[r] = best TURN turn;                                                                                 \
+                y[r] = best ^ turn;                                                                                    \
             }                                                                                                          \
         }
-    GG_EXTREMES(gg_extremes_i32, int32_t, ^, 0, -1)
-    GG_EXTREMES(gg_extremes_i64, int64_t, ^, 0, -1)
-    GG_EXTREMES(gg_extremes_f32, float, *, 1, -1)
+    GG_EXTREMES_DOWN(gg_extremes_i32, int32_t, ^, 0, -1)
+    GG_EXTREMES_DOWN(gg_extremes_i64, int64_t, ^, 0, -1)
+    GG_EXTREMES_DOWN(gg_extremes_f32, float, *, 1, -1)
+    GG_EXTREMES_OF_ROWS(gg_extremes_of_rows_i32, int32_t)
+    GG_EXTREMES_OF_ROWS(gg_extremes_of_rows_i64, int64_t)
 
     // Sums or products of the entries of an axis up to each one (exclusive: but that one; reverse: from the last on)
     #define GG_ACCUMULATE(NAME, TYPE)                                                                                  \
@@ -178,12 +184,13 @@ cdef extern from *:
                            int reverse) noexcept nogil
     void gg_accumulate_f64(double* y, const double* x, size_t n, size_t inner, int product, int exclusive,
                            int reverse) noexcept nogil
-    void gg_extremes_i32(int32_t* y, const int32_t* x, size_t rows, size_t n, size_t inner, size_t columns,
+    void gg_extremes_i32(int32_t* y, const int32_t* x, size_t n, size_t inner, size_t columns,
                          int smallest) noexcept nogil
-    void gg_extremes_i64(int64_t* y, const int64_t* x, size_t rows, size_t n, size_t inner, size_t columns,
+    void gg_extremes_i64(int64_t* y, const int64_t* x, size_t n, size_t inner, size_t columns,
                          int smallest) noexcept nogil
-    void gg_extremes_f32(float* y, const float* x, size_t rows, size_t n, size_t inner, size_t columns,
-                         int smallest) noexcept nogil
+    void gg_extremes_f32(float* y, const float* x, size_t n, size_t inner, size_t columns, int smallest) noexcept nogil
+    void gg_extremes_of_rows_i32(int32_t* y, const int32_t* x, size_t rows, size_t n, int smallest) noexcept nogil
+    void gg_extremes_of_rows_i64(int64_t* y, const int64_t* x, size_t rows, size_t n, int smallest) noexcept nogil
     void gg_exponentials(float* y, size_t all, const float* x, size_t rows, size_t n) noexcept nogil
 
 cdef extern from "Python.h":
@@ -248,7 +255,7 @@ cdef void run_accumulate(ggml_tensor* dst, int ith, int nth, void* data) noexcep
 
 
 cdef void run_smallest(ggml_tensor* dst, int ith, int nth, void* _data) noexcept nogil:
-    """The smallest elements along the middle axis of the operand (inner, n, outer), where inner > 1, or NaN.
+    """The smallest elements along the middle axis of the operand (inner, n, outer), or NaN.
 
     It is contiguous and F32. Tensors that do not fit are left alone.
     """
@@ -257,14 +264,14 @@ cdef void run_smallest(ggml_tensor* dst, int ith, int nth, void* _data) noexcept
     cdef int task = 0
     cdef float* y = <float*>dst.data
     cdef const float* x = <const float*>t.data
-    if n < 1 or inner < 2 or t.ne[3] != 1 or dst.ne[0] * dst.ne[1] * dst.ne[2] * dst.ne[3] != inner * outer:
+    if n < 1 or inner < 1 or t.ne[3] != 1 or dst.ne[0] * dst.ne[1] * dst.ne[2] * dst.ne[3] != inner * outer:
         return
     for i in range(outer):
         k = 0
         while k < inner:
             if task == ith:
-                gg_extremes_f32(y + i * inner + k, x + i * n * inner + k, 1, n, inner,
-                                min(<Py_ssize_t>BLOCK, inner - k), True)
+                gg_extremes_f32(y + i * inner + k, x + i * n * inner + k, n, inner, min(<Py_ssize_t>BLOCK, inner - k),
+                                True)
             task = task + 1 if task + 1 < nth else 0
             k += BLOCK
 
@@ -328,11 +335,16 @@ def extremes(char[:, ::1] y, const char[:, :, ::1] x, bint wide, bint smallest):
     if not outer * n * inner:
         return
     with nogil:
-        for i in range(1 if inner == 1 else outer):
-            if wide:
-                gg_extremes_i64(<int64_t*>&y[i, 0], <const int64_t*>&x[i, 0, 0], outer, n, inner, inner, smallest)
-            else:
-                gg_extremes_i32(<int32_t*>&y[i, 0], <const int32_t*>&x[i, 0, 0], outer, n, inner, inner, smallest)
+        if inner == 1 and wide:
+            gg_extremes_of_rows_i64(<int64_t*>&y[0, 0], <const int64_t*>&x[0, 0, 0], outer, n, smallest)
+        elif inner == 1:
+            gg_extremes_of_rows_i32(<int32_t*>&y[0, 0], <const int32_t*>&x[0, 0, 0], outer, n, smallest)
+        else:
+            for i in range(outer):
+                if wide:
+                    gg_extremes_i64(<int64_t*>&y[i, 0], <const int64_t*>&x[i, 0, 0], n, inner, inner, smallest)
+                else:
+                    gg_extremes_i32(<int32_t*>&y[i, 0], <const int32_t*>&x[i, 0, 0], n, inner, inner, smallest)
 
 
 LONGEST = GG_LONGEST

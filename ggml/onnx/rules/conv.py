@@ -13,7 +13,7 @@ from . import rule
 from .matmul import bytes_of, centred, codes_of, is_scale, matmul, scaled
 from .shape import padded
 
-ALONE = 4  # times the taps of a kernel: so many more that are 0 take longer than a convolution for each remainder
+ALONE = 4  # where taps that are 0 would be more than a 1/ALONE of a kernel's, each remainder is a convolution
 GROUPS = 2  # of channels for each thread from which a thread computes groups alone
 FEW = 8  # output places of a convolution that is computed as a product of vectors
 BATCH, PAIRS, MATRIX = 8, 64, 1 << 20  # pictures, pairs of positions and elements of a product of whole pictures
@@ -255,7 +255,8 @@ def is_weight(b, w):
 
 
 def phases(b, x, w, strides, starts, size, groups, bias):
-    """A transposed convolution as a convolution with a channel for each remainder of a position modulo the stride.
+    """A transposed convolution as a convolution with a channel for each remainder of a position modulo the stride, or
+    as a convolution for each of them.
 
     starts: how many positions of the whole result are left out along each axis; size: how many follow.
     """
